@@ -359,9 +359,9 @@ impl Allocations {
     pub fn set_addressable(&self, extent: Extent, is_addressable: bool) -> Result<(), PartError> {
         let (base, size) = (extent.base.0, extent.size);
         let end = base.checked_add(size);
-        let holds = self.extent_of(extent.base).is_some_and(|allocation| {
-            end.is_some_and(|end| end <= allocation.end().0)
-        });
+        let holds = self
+            .extent_of(extent.base)
+            .is_some_and(|allocation| end.is_some_and(|end| end <= allocation.end().0));
         if !holds {
             return Err(PartError::NoAllocation { base, size });
         }

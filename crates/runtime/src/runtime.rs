@@ -215,6 +215,7 @@ impl Base {
             records: self.records.clone(),
             heap: self.device_heap.clone(),
             copies: self.copies.clone(),
+            shadow: self.shadow.clone(),
         })
     }
 

@@ -87,11 +87,7 @@ pub(crate) fn declare(place: Option<u64>, out: &mut String) {
     };
     line!(out, "ld.{space}.b32 {FIRST_PIECE}, [{base}+{at}];");
     line!(out, "ld.{space}.b32 {PIECES}, [{base}+{}];", at + 4);
-    line!(
-        out,
-        "ld.{space}.b32 {PLACED_PIECES}, [{base}+{}];",
-        at + 8
-    );
+    line!(out, "ld.{space}.b32 {PLACED_PIECES}, [{base}+{}];", at + 8);
 }
 
 /// Sets `outside` where a byte of the access is not addressable, under its

@@ -200,7 +200,10 @@ impl Pages {
         (before, after): (u64, u64),
     ) -> Result<Placement, DriverError> {
         let end = before.checked_add(size);
-        let end = end.and_then(|end| end.checked_add(after)?.checked_next_multiple_of(MAPPING_GRANULE));
+        let end = end.and_then(|end| {
+            end.checked_add(after)?
+                .checked_next_multiple_of(MAPPING_GRANULE)
+        });
         let room = Room::of(end.ok_or_else(no_addresses)?, 0);
         let base = self.place_own(room, (before, size), context, 0)?;
         let after = match after {

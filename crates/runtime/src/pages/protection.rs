@@ -1,7 +1,7 @@
 //! What buffers at addresses of their own add as a protection.
 
-use super::{ALWAYS_OWN, Kind, Pages};
 use super::physical::Placed;
+use super::{ALWAYS_OWN, Kind, Pages};
 use crate::memory::Holding;
 use crate::prepare::Wanted;
 use crate::protection::{ActsAt, BeforeFree, Leaves, Placement, PlacementRequest, Protection};

@@ -61,6 +61,8 @@ pub struct Shadow {
     is_pending: AtomicBool,
     /// Nothing is covered any more.
     failed: AtomicBool,
+    /// Some bytes of live buffers are poisoned.
+    has_poison: AtomicBool,
 }
 
 #[derive(Default)]
@@ -135,6 +137,7 @@ impl Shadow {
             state: Mutex::default(),
             is_pending: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            has_poison: AtomicBool::new(false),
         })
     }
 
@@ -270,7 +273,15 @@ impl Shadow {
         self.poison_changed(&mut state, &changed);
     }
 
+    /// Whether bytes of live buffers are poisoned, of which bounds know nothing.
+    #[inline]
+    pub(crate) fn has_poison(&self) -> bool {
+        self.has_poison.load(Ordering::Acquire)
+    }
+
     fn poison_changed(&self, state: &mut State, parts: &[Extent]) {
+        let has_poison = !state.poisoned.now().is_empty();
+        self.has_poison.store(has_poison, Ordering::Release);
         if !parts.is_empty() {
             state
                 .pending
@@ -386,7 +397,9 @@ impl Shadow {
                     self.store(&[run_of(encoding, range, false)])
                         .map_err(text)?;
                 }
-                Change::Gone(_) | Change::Poison(_) => self.store(&[run_of(encoding, range, true)]).map_err(text)?,
+                Change::Gone(_) | Change::Poison(_) => {
+                    self.store(&[run_of(encoding, range, true)]).map_err(text)?
+                }
             }
         }
         Ok(())
@@ -396,9 +409,7 @@ impl Shadow {
     fn shadow_of_part(&self, encoding: Encoding, part: Extent) -> Vec<Run> {
         let state = self.state.lock();
         let below = state.placed.range(..=part.base.0).next_back();
-        let live = below.filter(|(_, placed)| {
-            !placed.is_held && placed.extent.contains(part.base)
-        });
+        let live = below.filter(|(_, placed)| !placed.is_held && placed.extent.contains(part.base));
         let poison = state.poisoned.now();
         live.map(|(_, placed)| poison.runs(encoding, placed.extent, part))
             .unwrap_or_default()
@@ -458,7 +469,10 @@ impl Shadow {
         for piece in own..wanted {
             // Where nothing is live, nothing is addressable: zero is right.
             let at = window::shadow_of_piece(first as u32 + piece);
-            let mapped = self.env.driver().map_fixed(DeviceAddress(at), window::GRANULE);
+            let mapped = self
+                .env
+                .driver()
+                .map_fixed(DeviceAddress(at), window::GRANULE);
             mapped?;
             let mut state = self.state.lock();
             state.own = piece + 1;
