@@ -2,7 +2,7 @@
 //! may access (GASan, section 3.1). Written by the host, read by check code.
 //!
 //! ```text
-//! 0x2000_0000_0018  u32 first   the first piece of the window
+//! 0x2000_0000_0020  u32 first   the first piece of the window
 //!                   u32 pieces  how many are in it
 //!                   u32 placed  how many pieces of placed allocations are covered
 //! 0x2400_0000_0000  the shadow byte of block 0, then of block 1, and so on
@@ -21,8 +21,8 @@ use crate::settings::form::{Form, Words};
 use serde::{Deserialize, Serialize};
 
 /// `u32[4]` in the control page: the window's first piece and its pieces, the
-/// pieces of placed allocations, and 0.
-pub const SHADOW_WINDOW: u64 = super::CONTROL_BASE + 0x18;
+/// pieces of placed allocations, and 0. Read as one vector.
+pub const SHADOW_WINDOW: u64 = super::CONTROL_BASE + 0x20;
 /// The shadow byte of the block at address 0.
 pub const SHADOW_BASE: u64 = 0x2400_0000_0000;
 /// log2 of the addresses that may have a shadow.
@@ -139,6 +139,7 @@ impl std::str::FromStr for Encoding {
 }
 
 const _: () = {
+    assert!(SHADOW_WINDOW.is_multiple_of(LAUNCH_WINDOW));
     assert!(SHADOW_WINDOW + LAUNCH_WINDOW <= super::canary::CHECK_BLOCKS);
     assert!(super::heap::HEAP_CHUNKS_MAPPED + 8 <= SHADOW_WINDOW);
     assert!(super::CONTROL_BASE + super::METADATA_RESERVED <= SHADOW_BASE);
