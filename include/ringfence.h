@@ -17,9 +17,19 @@
  *   ringfence_region_create(ptr, bytes, name)  A part of an allocation, outside
  *                                              pools; name may be null.
  *   ringfence_region_destroy(ptr)              It is one no more.
+ *   ringfence_poison(ptr, bytes)               Kernels must not access these bytes
+ *                                              of an allocation.
+ *   ringfence_unpoison(ptr, bytes)             They may again.
  *   ringfence_bounds(ptr, bytes)               In kernels: the same pointer,
  *                                              accesses through which stay
  *                                              within bytes.
+ *
+ * Poison is found under --protect shadow, and has no effect under other
+ * protections; pools are poisoned there where nothing is handed out. Kernels that
+ * were launched before may still access what is poisoned: it takes effect when the
+ * host has waited for them, and ends at once. It ends with the allocation, too. Of
+ * each block of --shadow-encoding bytes, poison is exact up to the block's end:
+ * poisoned bytes with others behind them in their block are not found.
  *
  * Host functions return 0, or -1 if Ringfence is there and what was said
  * cannot be so: the range does not lie in one allocation, a block in no pool.
@@ -50,6 +60,8 @@ struct ringfence_interface {
     int (*pool_destroy)(const void *base);
     int (*pool_alloc)(const void *base, const void *pointer, size_t bytes);
     int (*pool_free)(const void *pointer);
+    int (*poison)(const void *pointer, size_t bytes);
+    int (*unpoison)(const void *pointer, size_t bytes);
 };
 
 /* Null without Ringfence. Looked up once; threads that do so at the same time
@@ -95,6 +107,21 @@ static inline int ringfence_pool_alloc(const void *base, const void *pointer, si
 static inline int ringfence_pool_free(const void *pointer) {
     const struct ringfence_interface *ringfence = ringfence_get_();
     return ringfence ? ringfence->pool_free(pointer) : 0;
+}
+
+/* Whether the library has a member: an older one has fewer. */
+#define RINGFENCE_HAS_(ringfence, member)                                                              \
+    ((ringfence) && (ringfence)->size >=                                                               \
+                        offsetof(struct ringfence_interface, member) + sizeof (ringfence)->member)
+
+static inline int ringfence_poison(const void *pointer, size_t bytes) {
+    const struct ringfence_interface *ringfence = ringfence_get_();
+    return RINGFENCE_HAS_(ringfence, poison) ? ringfence->poison(pointer, bytes) : 0;
+}
+
+static inline int ringfence_unpoison(const void *pointer, size_t bytes) {
+    const struct ringfence_interface *ringfence = ringfence_get_();
+    return RINGFENCE_HAS_(ringfence, unpoison) ? ringfence->unpoison(pointer, bytes) : 0;
 }
 
 #ifdef __cplusplus

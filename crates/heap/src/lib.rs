@@ -10,7 +10,8 @@
 //! that of known pixels around an image; [`mipmaps`] that of images with
 //! levels; [`pieces`] divides their verification among the threads of a kernel,
 //! and [`choice`] decides between a kernel and the host. [`shadow`] is the
-//! algebra of shadow memory and redzones, and [`placed`] is where allocations lie
+//! algebra of shadow memory and redzones, [`poison`] that of bytes which the
+//! program declares not to be accessed, and [`placed`] is where allocations lie
 //! that Ringfence places itself. All are plain data:
 //! nothing here locks, allocates device memory, or calls a driver.
 
@@ -24,6 +25,7 @@ mod parts;
 pub mod pieces;
 pub mod placed;
 mod placement;
+pub mod poison;
 mod quarantine;
 #[cfg(test)]
 mod records;

@@ -134,6 +134,15 @@ impl<T> Parts<T> {
         (entry.allocation.extent == extent).then_some(entry)
     }
 
+    /// The part of this kind that starts here.
+    pub fn at(&self, layer: Layer, base: DeviceAddress) -> Option<Extent> {
+        if layer == Layer::Pool {
+            return self.pools.get(&base.0).copied();
+        }
+        let (of, entry) = self.inner.get(&base.0)?;
+        (*of == layer).then_some(entry.allocation.extent)
+    }
+
     /// The block or region that starts here.
     pub fn at_mut(&mut self, base: DeviceAddress) -> Option<&mut Entry<T>> {
         self.inner.get_mut(&base.0).map(|(_, entry)| entry)

@@ -591,6 +591,11 @@ impl<T: Clone> Registry<T> {
         self.parts.pool(address)
     }
 
+    /// The declared part of this kind that starts at an address.
+    pub fn part_at(&self, layer: Layer, base: DeviceAddress) -> Option<Extent> {
+        self.parts.at(layer, base)
+    }
+
     /// The declared block or region with exactly this extent.
     pub fn part(&self, extent: Extent) -> Option<&Entry<T>> {
         self.parts.exactly(extent)

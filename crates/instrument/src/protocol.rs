@@ -108,6 +108,10 @@ pub(crate) mod register {
     pub(crate) const FIRST_PIECE: &str = "%__rf_first";
     /// How many pieces are in the window.
     pub(crate) const PIECES: &str = "%__rf_pieces";
+    /// The piece, counted from the first one of placed allocations.
+    pub(crate) const PLACED_PIECE: &str = "%__rf_piece2";
+    /// How many pieces of placed allocations are covered.
+    pub(crate) const PLACED_PIECES: &str = "%__rf_placed";
     /// The address has shadow memory.
     pub(crate) const COVERED: &str = "%__rf_covered";
 }

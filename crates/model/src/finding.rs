@@ -45,6 +45,9 @@ pub enum Rule {
     InvalidPointer,
     /// An access, or a copy, through a pointer into memory that was freed.
     UseAfterFree,
+    /// An access to bytes of a live buffer that the program has declared not to be
+    /// accessed (`ringfence_poison`, or a pool's memory that is not handed out).
+    UseAfterPoison,
     /// An access to a local object whose function returned or whose scope ended.
     UseAfterScope,
     /// An access to stream-ordered memory that is not ordered after its
@@ -90,6 +93,7 @@ impl Rule {
         Rule::MisalignedAccess,
         Rule::InvalidPointer,
         Rule::UseAfterFree,
+        Rule::UseAfterPoison,
         Rule::UseAfterScope,
         Rule::UseBeforeAllocation,
         Rule::StreamOrderRace,
@@ -122,6 +126,7 @@ impl Rule {
             Rule::MisalignedAccess => "misaligned-access",
             Rule::InvalidPointer => "invalid-pointer",
             Rule::UseAfterFree => "use-after-free",
+            Rule::UseAfterPoison => "use-after-poison",
             Rule::UseAfterScope => "use-after-scope",
             Rule::UseBeforeAllocation => "use-before-allocation",
             Rule::StreamOrderRace => "stream-order-race",

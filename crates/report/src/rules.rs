@@ -203,6 +203,17 @@ const RULES: &[RuleHelp] = &[
                In this run reads were given zero and writes changed no memory of the program.",
     },
     RuleHelp {
+        rule: Rule::UseAfterPoison,
+        title: "an access to memory that the program has declared not to be accessed",
+        text: "A kernel accessed bytes of a live buffer that the program had poisoned (`ringfence_poison`), or that its\n\
+               pool had not handed out (`ringfence_pool_create`, an NVTX sub-allocator), under `--protect shadow`.\n\
+               \n\
+               Usual causes: a write past the end of one part into the padding behind it, a pool that took the memory\n\
+               back while a structure still points to it, memory that is used before the pool hands it out.\n\
+               \n\
+               In this run reads were given zero and writes changed no memory of the program.",
+    },
+    RuleHelp {
         rule: Rule::UseAfterScope,
         title: "an access to a local object whose scope has ended",
         text: "A thread used the address of a local variable after the function that declares it had returned, or after\n\

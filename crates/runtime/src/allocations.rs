@@ -298,7 +298,6 @@ impl Allocations {
     /// bounds that Ringfence knows.
     pub(crate) fn outside(&self, pointer: DeviceAddress) -> Option<Extent> {
         let nobodys = self.memory.is_held(pointer)
-            || is_placed(pointer.0)
             || self.memory.reservation_of(pointer).is_some()
             || self.pool_of(pointer).is_some();
         let within = |near| {
@@ -309,6 +308,10 @@ impl Allocations {
         };
         // In a canary or padding, of which the neighbour may be the nearer one.
         if within(0).is_some() {
+            return within(JUST_OUTSIDE);
+        }
+        // Placed allocations lie far from each other.
+        if is_placed(pointer.0) {
             return within(JUST_OUTSIDE);
         }
         if nobodys {
@@ -339,6 +342,30 @@ impl Allocations {
         let stack = self.env.stack();
         self.memory.declare_part(layer, extent, name, stack)?;
         self.changed(extent);
+        // Of a pool only what it hands out is accessed.
+        match layer {
+            Layer::Pool => self.listeners.part(extent, false),
+            Layer::Block => self.listeners.part(extent, true),
+            Layer::Region => {}
+        }
+        Ok(())
+    }
+
+    /// The program declares bytes as not to be accessed, or takes that back.
+    ///
+    /// # Errors
+    ///
+    /// They do not lie in one live allocation; nothing has changed.
+    pub fn set_addressable(&self, extent: Extent, is_addressable: bool) -> Result<(), PartError> {
+        let (base, size) = (extent.base.0, extent.size);
+        let end = base.checked_add(size);
+        let holds = self
+            .extent_of(extent.base)
+            .is_some_and(|allocation| end.is_some_and(|end| end <= allocation.end().0));
+        if !holds {
+            return Err(PartError::NoAllocation { base, size });
+        }
+        self.listeners.part(extent, is_addressable);
         Ok(())
     }
 
@@ -346,7 +373,14 @@ impl Allocations {
     /// blocks, too. Returns whether there is one.
     pub fn release_part(&self, layer: Layer, base: DeviceAddress) -> bool {
         let stack = self.env.stack();
-        self.memory.release_part(layer, base, stack)
+        let part = self.memory.read(|registry| registry.part_at(layer, base));
+        let found = self.memory.release_part(layer, base, stack);
+        match (layer, part.filter(|_| found)) {
+            (Layer::Pool, Some(pool)) => self.listeners.part(pool, true),
+            (Layer::Block, Some(block)) => self.listeners.part(block, false),
+            _ => {}
+        }
+        found
     }
 
     /// The program names the part or allocation that starts here, if there is

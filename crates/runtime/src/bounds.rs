@@ -14,6 +14,7 @@ use crate::records::Records;
 use crate::request::{Accounted, LaunchDecision, LaunchRequest, Unchecked};
 use crate::roots::{Root, Roots};
 use crate::seen::{Arguments, Recognised};
+use crate::shadow::Shadow;
 use crate::streams::{self, StreamUse, Streams, UseOrder, User};
 use crate::window::LaunchWindow;
 use instrument::{EntryPlan, Program};
@@ -30,6 +31,7 @@ pub(crate) struct Below {
     pub records: Arc<Records>,
     pub heap: Arc<DeviceHeap>,
     pub copies: Arc<Copies>,
+    pub shadow: Arc<Shadow>,
 }
 
 /// See the module's header.
@@ -45,6 +47,7 @@ pub(crate) struct Bounds {
     /// Launches that repeat a proved one run the program's kernel, and nothing else
     /// is examined.
     elides: bool,
+    shadow: Arc<Shadow>,
 }
 
 impl Protection for Bounds {
@@ -108,6 +111,7 @@ impl Bounds {
             records: below.records,
             heap: below.heap,
             copies: below.copies,
+            shadow: below.shadow,
         }
     }
 
@@ -119,7 +123,9 @@ impl Bounds {
         request: &LaunchRequest<'_>,
         decision: &mut LaunchDecision,
     ) -> Result<Counted, UncheckedReason> {
-        if self.elides && self.comes_again(function, request) {
+        // Bounds do not say what is poisoned.
+        let has_poison = self.shadow.has_poison();
+        if self.elides && !has_poison && self.comes_again(function, request) {
             function.counts.proved();
             *decision = LaunchDecision::Proved;
             return Ok(Counted::Proved);
@@ -159,7 +165,7 @@ impl Bounds {
         }
         let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
         let program = entry.proof.as_ref().ok();
-        let program = program.filter(|_| self.env.settings().prove != Prove::Off);
+        let program = program.filter(|_| self.env.settings().prove != Prove::Off && !has_poison);
         let read = |offset, size| (request.read)(entry, offset, size);
         let arguments = Arguments::read(entry, program, request.shape, read)
             .ok_or(UncheckedReason::LaunchPath)?;

@@ -63,8 +63,7 @@ impl Copies {
             Some(_) => {
                 let mut bytes = launch_parameter(id, &roots);
                 if entry.takes_window {
-                    bytes.extend_from_slice(&self.below.metadata.shadow_window().to_le_bytes());
-                    bytes.extend_from_slice(&[0; 8]);
+                    bytes.extend_from_slice(&self.below.metadata.shadow_window());
                 }
                 bytes
             }

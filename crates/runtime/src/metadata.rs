@@ -8,7 +8,7 @@ use crate::turn::Turn;
 use driver::{Driver, DriverError, HostMapping, Store};
 use heap::{DeviceHeap, TableUpdate, Tables};
 use model::DeviceAddress;
-use model::layout::shadow::SHADOW_WINDOW;
+use model::layout::shadow::{LAUNCH_WINDOW, SHADOW_WINDOW};
 use model::layout::{
     CONTROL_BASE, CONTROL_SIZE, MISS_SIZE, REGION_COUNT, REGION_TABLE, RING_BASE, RING_SIZE,
     UNBOUNDED,
@@ -38,7 +38,7 @@ pub(crate) struct Metadata {
     /// Blocks of the heap have canaries.
     watches_heap: AtomicBool,
     /// The words that say which addresses have shadow memory.
-    shadow_window: AtomicU64,
+    shadow_window: [AtomicU64; 2],
 }
 
 /// The device heap, as far as it is there.
@@ -73,7 +73,7 @@ impl Metadata {
             lost: OnceLock::new(),
             heap: Mutex::default(),
             watches_heap: AtomicBool::new(false),
-            shadow_window: AtomicU64::new(0),
+            shadow_window: Default::default(),
         }
     }
 
@@ -131,21 +131,24 @@ impl Metadata {
         self.doubtful.store(false, Ordering::Release);
     }
 
-    /// The window of shadow memory, as kernels get it.
-    pub fn shadow_window(&self) -> u64 {
-        self.shadow_window.load(Ordering::Acquire)
+    /// Which addresses have shadow memory, as kernels get it.
+    pub fn shadow_window(&self) -> [u8; LAUNCH_WINDOW as usize] {
+        let words = self.shadow_window.each_ref();
+        window_bytes(words.map(|word| word.load(Ordering::Acquire)))
     }
 
-    /// Shadow memory is mapped for another window.
+    /// Shadow memory is mapped for other addresses.
     ///
     /// # Errors
     ///
     /// It could not be written to the device.
-    pub fn set_shadow_window(&self, words: u64) -> Result<(), DriverError> {
-        self.shadow_window.store(words, Ordering::Release);
+    pub fn set_shadow_window(&self, words: [u64; 2]) -> Result<(), DriverError> {
+        for (place, word) in self.shadow_window.iter().zip(words) {
+            place.store(word, Ordering::Release);
+        }
         self.env
             .driver()
-            .write(DeviceAddress(SHADOW_WINDOW), &words.to_le_bytes())
+            .write(DeviceAddress(SHADOW_WINDOW), &window_bytes(words))
     }
 
     /// The record ring, once attached.
@@ -386,4 +389,8 @@ fn apply(driver: &dyn Driver, update: &TableUpdate) -> Result<(), DriverError> {
         } => driver.fill(DeviceAddress(*address), *value, *count),
         TableUpdate::Map { address, size } => driver.map_fixed(DeviceAddress(*address), *size),
     }
+}
+
+fn window_bytes(words: [u64; 2]) -> [u8; LAUNCH_WINDOW as usize] {
+    u128::to_le_bytes(u128::from(words[0]) | u128::from(words[1]) << 64)
 }

@@ -2,11 +2,13 @@
 //! protection makes in place of the driver, or the driver's own, with canaries or
 //! redzones. Who allocates for the program asks here first.
 
+use crate::canaries::Fill;
 use crate::env::Env;
 use crate::failures::Failures;
 use crate::protection::{Placement, PlacementRequest, Protections};
 use crate::redzones::Surroundings;
-use model::ElsewhereReason;
+use heap::Owner;
+use model::{AllocationKind, ElsewhereReason};
 use std::sync::Arc;
 
 /// See the module's header.
@@ -41,6 +43,18 @@ impl Placements {
             return None;
         }
         self.protections.place(request)
+    }
+
+    /// The program has a buffer of so many bytes that [`Placements::place`] made.
+    pub fn placed(
+        &self,
+        kind: AllocationKind,
+        size: u64,
+        owner: Owner,
+        placement: &Placement,
+        fill: Fill,
+    ) {
+        self.surroundings.placed(kind, size, owner, placement, fill);
     }
 
     /// Whether a protection may make memory of the program.

@@ -32,7 +32,7 @@ pub(crate) struct ActsAt {
     /// What may write where nothing is checked: [`Protection::before_unchecked`]
     /// and, of launches that are verified, [`Protection::submitted`].
     pub unchecked: bool,
-    /// New memory: [`Protection::allocated`].
+    /// New memory, and parts of it: [`Protection::allocated`], [`Protection::part`].
     pub allocations: bool,
     /// Memory that is asked for: [`Protection::place`].
     pub placements: bool,
@@ -52,8 +52,8 @@ pub struct PlacementRequest {
 pub struct Placement {
     /// The program's first byte.
     pub base: DeviceAddress,
-    /// Bytes before it that nothing else uses, and that canaries may lie in: a
-    /// multiple of 16.
+    /// Bytes before it that nothing else uses, and that its canaries or redzones are
+    /// to lie in: a multiple of 16. Those of redzones need not be mapped.
     pub before: u64,
     /// The same, after the program's last byte; they end at a multiple of 16.
     pub after: u64,
@@ -166,6 +166,10 @@ pub(crate) trait Protection: Send + Sync {
 
     /// The program has new memory, or memory that has another extent now.
     fn allocated(&self, _extent: Extent) {}
+
+    /// The program declares bytes of an allocation as not to be accessed, or takes
+    /// that back. Asked of those that act at allocations.
+    fn part(&self, _extent: Extent, _is_addressable: bool) {}
 
     /// What it needs before an allocation is freed other than in stream order.
     /// `holding`: how its memory can be kept, if it can.
@@ -379,11 +383,19 @@ impl Listeners {
     /// [`Protection::allocated`].
     #[inline]
     pub fn allocated(&self, extent: Extent) {
+        self.each(|one| one.allocated(extent));
+    }
+
+    /// [`Protection::part`].
+    pub fn part(&self, extent: Extent, is_addressable: bool) {
+        self.each(|one| one.part(extent, is_addressable));
+    }
+
+    #[inline]
+    fn each(&self, act: impl FnMut(&Arc<dyn Protection>)) {
         if let Some(protections) = self.0.get().and_then(Weak::upgrade) {
-            let hearing = protections.all.iter();
-            hearing
-                .filter(|one| one.acts_at().allocations)
-                .for_each(|one| one.allocated(extent));
+            let all = protections.all.iter();
+            all.filter(|one| one.acts_at().allocations).for_each(act);
         }
     }
 }

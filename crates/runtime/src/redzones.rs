@@ -1,7 +1,9 @@
 //! What surrounds buffers of the program: canaries or redzones, whichever the
 //! active protection has. Who asks the driver for memory asks here for how much.
 
+use crate::allocations::Allocations;
 use crate::canaries::{Canaries, CanaryPlan, Fill};
+use crate::protection::Placement;
 use crate::shadow::Shadow;
 use heap::Owner;
 use model::{AllocationKind, BareReason, Extent};
@@ -10,13 +12,22 @@ use std::sync::Arc;
 
 /// See the module's header.
 pub struct Surroundings {
+    allocations: Arc<Allocations>,
     canaries: Arc<Canaries>,
     shadow: Arc<Shadow>,
 }
 
 impl Surroundings {
-    pub(crate) fn new(canaries: Arc<Canaries>, shadow: Arc<Shadow>) -> Surroundings {
-        Surroundings { canaries, shadow }
+    pub(crate) fn new(
+        allocations: Arc<Allocations>,
+        canaries: Arc<Canaries>,
+        shadow: Arc<Shadow>,
+    ) -> Surroundings {
+        Surroundings {
+            allocations,
+            canaries,
+            shadow,
+        }
     }
 
     /// What to ask the driver for; the next if there is no memory for the one
@@ -60,6 +71,30 @@ impl Surroundings {
         match self.shadow.is_wanted() {
             true => self.shadow.allocated(kind, extent, owner, plan),
             false => self.canaries.allocated(kind, extent, owner, plan, fill),
+        }
+    }
+
+    /// The program has a buffer of so many bytes that a protection has placed.
+    pub(crate) fn placed(
+        &self,
+        kind: AllocationKind,
+        size: u64,
+        owner: Owner,
+        placement: &Placement,
+        fill: Fill,
+    ) {
+        let Placement {
+            base,
+            before,
+            after,
+        } = *placement;
+        let extent = Extent { base, size };
+        if self.shadow.is_wanted() {
+            return self.shadow.placed(kind, extent, owner, (before, after));
+        }
+        match CanaryPlan::between(before, size, after) {
+            Some(plan) => self.canaries.allocated(kind, extent, owner, &plan, fill),
+            None => self.allocations.allocated_by(kind, extent, owner),
         }
     }
 

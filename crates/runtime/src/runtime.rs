@@ -23,7 +23,7 @@ use crate::lookups::Lookups;
 use crate::memory::Memory;
 use crate::metadata::Metadata;
 use crate::modules::Modules;
-use crate::pages::Pages;
+use crate::pages::{self, Pages};
 use crate::placements::Placements;
 use crate::prepare::Wanted;
 use crate::protection::{Protection, Protections};
@@ -98,7 +98,8 @@ impl Base {
             true => settings.quarantine_size,
             false => 0,
         };
-        let memory = Arc::new(Memory::new(quarantine, settings.protect.pages));
+        let keeps_addresses = pages::Kind::of(settings).is_some();
+        let memory = Arc::new(Memory::new(quarantine, keeps_addresses));
         let streams = Arc::new(Streams::default());
         let metadata = Arc::new(Metadata::new(env.clone()));
         let lookups = Lookups::new(env.clone(), memory.clone(), metadata.clone());
@@ -198,9 +199,9 @@ impl Base {
         if self.watch.is_wanted() {
             active.push(Arc::new(self.guarded()));
         }
-        let settings = self.env.settings();
-        if settings.check && settings.protect.pages {
-            active.push(Arc::new(Pages::new(self.env.clone())));
+        if let Some(kind) = pages::Kind::of(self.env.settings()) {
+            let pages = Pages::new(self.env.clone(), self.shadow.clone(), kind);
+            active.push(Arc::new(pages));
         }
         Protections::new(active)
     }
@@ -214,6 +215,7 @@ impl Base {
             records: self.records.clone(),
             heap: self.device_heap.clone(),
             copies: self.copies.clone(),
+            shadow: self.shadow.clone(),
         })
     }
 
@@ -290,7 +292,11 @@ impl Base {
             self.env.clone(),
             self.failures.clone(),
             protections.clone(),
-            Surroundings::new(self.canaries.clone(), self.shadow.clone()),
+            Surroundings::new(
+                self.allocations.clone(),
+                self.canaries.clone(),
+                self.shadow.clone(),
+            ),
         )
     }
 

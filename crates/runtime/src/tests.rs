@@ -10,4 +10,5 @@ mod frees;
 mod launch;
 mod none_at_all;
 mod pages;
+mod placed;
 mod watch;

@@ -10,7 +10,7 @@ use crate::memory::Memory;
 use crate::modules::Modules;
 use crate::plan::PartPlan;
 use crate::reporter::Reporter;
-use crate::shadow::Shadow;
+use crate::shadow::{Poisoning, Shadow};
 use heap::Registry;
 use host::Stack;
 use model::layout::Record;
@@ -92,7 +92,13 @@ impl Violations {
     fn around(&self, address: DeviceAddress) -> Around {
         match self.shadow.at(address) {
             Some(placed) if placed.is_held => Around::Freed,
-            Some(placed) => Around::Buffer(placed.extent),
+            Some(placed) => match self.shadow.poison_at(address) {
+                Poisoning::Never => Around::Buffer(placed.extent),
+                Poisoning::Before => Around::Unpoisoned(placed.extent),
+                // A block that its pool took back.
+                Poisoning::Now if judge::Memory::was_taken_back(self, address) => Around::Freed,
+                Poisoning::Now => Around::Poisoned(placed.extent),
+            },
             None if self.memory.was_freed(address) => Around::Freed,
             None => Around::Nothing,
         }

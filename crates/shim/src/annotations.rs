@@ -10,6 +10,7 @@ use runtime::{Layer, PartError, Runtime};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 type OnPointer = unsafe extern "C" fn(*const c_void) -> c_int;
+type OnBytes = unsafe extern "C" fn(*const c_void, usize) -> c_int;
 
 /// `struct ringfence_interface` of the header.
 #[repr(C)]
@@ -17,10 +18,12 @@ pub struct Interface {
     size: usize,
     region_create: unsafe extern "C" fn(*const c_void, usize, *const c_char) -> c_int,
     region_destroy: OnPointer,
-    pool_create: unsafe extern "C" fn(*const c_void, usize) -> c_int,
+    pool_create: OnBytes,
     pool_destroy: OnPointer,
     pool_alloc: unsafe extern "C" fn(*const c_void, *const c_void, usize) -> c_int,
     pool_free: OnPointer,
+    poison: OnBytes,
+    unpoison: OnBytes,
 }
 
 static INTERFACE: Interface = Interface {
@@ -31,6 +34,8 @@ static INTERFACE: Interface = Interface {
     pool_destroy,
     pool_alloc,
     pool_free,
+    poison,
+    unpoison,
 };
 
 /// The functions of `ringfence.h`.
@@ -70,6 +75,17 @@ fn declare(
             .allocations()
             .declare_part(layer, extent, name)
             .map_err(failed)
+    })
+}
+
+fn set_addressable(function: &str, base: *const c_void, bytes: usize, is: bool) -> c_int {
+    let extent = Extent {
+        base: DeviceAddress(base as u64),
+        size: bytes as u64,
+    };
+    answer(|runtime| {
+        let done = runtime.allocations().set_addressable(extent, is);
+        done.map_err(|error| format!("{function}: {error}; it is ignored"))
     })
 }
 
@@ -131,4 +147,12 @@ unsafe extern "C" fn pool_alloc(pool: *const c_void, base: *const c_void, bytes:
 
 unsafe extern "C" fn pool_free(base: *const c_void) -> c_int {
     release("ringfence_pool_free", "block", base, Layer::Block)
+}
+
+unsafe extern "C" fn poison(base: *const c_void, bytes: usize) -> c_int {
+    set_addressable("ringfence_poison", base, bytes, false)
+}
+
+unsafe extern "C" fn unpoison(base: *const c_void, bytes: usize) -> c_int {
+    set_addressable("ringfence_unpoison", base, bytes, true)
 }

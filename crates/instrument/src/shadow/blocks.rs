@@ -31,7 +31,7 @@ pub(crate) fn function(encoding: Encoding) -> String {
 .func (.param .b32 __ringfence_outside) {BLOCKS} (.param .b64 __ringfence_pointer, .param .b64 __ringfence_size)
 {{
 	.reg .pred %__rf_q;
-	.reg .b32 %__rf_w, %__rf_x, %__rf_y;
+	.reg .b32 %__rf_w, %__rf_v, %__rf_x, %__rf_y, %__rf_z, %__rf_n;
 	.reg .b64 %__rf_p, %__rf_e, %__rf_a, %__rf_o, %__rf_s;
 	ld.param.b64 %__rf_p, [__ringfence_pointer];
 	ld.param.b64 %__rf_s, [__ringfence_size];
@@ -41,12 +41,14 @@ pub(crate) fn function(encoding: Encoding) -> String {
 	setp.lt.u64 %__rf_q, %__rf_e, %__rf_p;
 	@%__rf_q bra $__rf_bad;
 	mov.b64 %__rf_a, {SHADOW_WINDOW};
-	ld.global.v2.b32 {{%__rf_x, %__rf_y}}, [%__rf_a];
+	ld.global.v4.b32 {{%__rf_x, %__rf_y, %__rf_z, %__rf_n}}, [%__rf_a];
 $__rf_next:
 	shr.u64 %__rf_a, %__rf_p, {piece};
 	cvt.u32.u64 %__rf_w, %__rf_a;
+	sub.s32 %__rf_v, %__rf_w, {placed};
 	sub.s32 %__rf_w, %__rf_w, %__rf_x;
 	setp.lt.u32 %__rf_q, %__rf_w, %__rf_y;
+	setp.lt.or.u32 %__rf_q, %__rf_v, %__rf_z, %__rf_q;
 	@%__rf_q bra $__rf_covered;
 	add.s64 %__rf_a, %__rf_a, 1;
 	shl.b64 %__rf_a, %__rf_a, {piece};
@@ -78,5 +80,6 @@ $__rf_fine:
 ",
         mask = !(encoding.block() - 1) as i64,
         block = encoding.block(),
+        placed = encoding.first_placed(),
     )
 }

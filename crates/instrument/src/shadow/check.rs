@@ -9,8 +9,8 @@
 
 use crate::patch::line;
 use crate::protocol::register::{
-    BYTE, BYTE2, COVERED, FIRST_PIECE, LAST, OFFSET, OTHER, PIECE, PIECES, SCRATCH, SCRATCH2,
-    WEAK_BASE, WEAK_SIZE,
+    BYTE, BYTE2, COVERED, FIRST_PIECE, LAST, OFFSET, OTHER, PIECE, PIECES, PLACED_PIECE,
+    PLACED_PIECES, SCRATCH, SCRATCH2, WEAK_BASE, WEAK_SIZE,
 };
 use crate::protocol::{BLOCKS, LABEL_PREFIX, LOOKUP};
 use model::layout::LAUNCH_PARAMETER;
@@ -70,13 +70,13 @@ impl Checked {
     }
 }
 
-/// Declares the registers of checks, and reads the window: from this place in
-/// the launch parameter, else from memory.
+/// Declares the registers of checks, and reads which pieces are covered: from this
+/// place in the launch parameter, else from memory.
 pub(crate) fn declare(place: Option<u64>, out: &mut String) {
     line!(out, ".reg .pred {COVERED};");
     line!(
         out,
-        ".reg .b32 {BYTE}, {BYTE2}, {LAST}, {PIECE}, {FIRST_PIECE}, {PIECES};"
+        ".reg .b32 {BYTE}, {BYTE2}, {LAST}, {PIECE}, {FIRST_PIECE}, {PIECES}, {PLACED_PIECE}, {PLACED_PIECES};"
     );
     let (space, base, at) = match place {
         Some(at) => ("param", LAUNCH_PARAMETER, at),
@@ -87,6 +87,7 @@ pub(crate) fn declare(place: Option<u64>, out: &mut String) {
     };
     line!(out, "ld.{space}.b32 {FIRST_PIECE}, [{base}+{at}];");
     line!(out, "ld.{space}.b32 {PIECES}, [{base}+{}];", at + 4);
+    line!(out, "ld.{space}.b32 {PLACED_PIECES}, [{base}+{}];", at + 8);
 }
 
 /// Sets `outside` where a byte of the access is not addressable, under its
@@ -193,8 +194,17 @@ fn load(encoding: Encoding, address: &str, into: &str, out: &mut String) {
         encoding.piece_shift()
     );
     line!(out, "cvt.u32.u64 {PIECE}, {SCRATCH};");
+    line!(
+        out,
+        "sub.s32 {PLACED_PIECE}, {PIECE}, {};",
+        encoding.first_placed()
+    );
     line!(out, "sub.s32 {PIECE}, {PIECE}, {FIRST_PIECE};");
     line!(out, "setp.lt.u32 {COVERED}, {PIECE}, {PIECES};");
+    line!(
+        out,
+        "setp.lt.or.u32 {COVERED}, {PLACED_PIECE}, {PLACED_PIECES}, {COVERED};"
+    );
     line!(out, "shr.u64 {SCRATCH}, {address}, {};", encoding.shift());
     line!(out, "add.s64 {SCRATCH}, {SCRATCH}, {SHADOW_BASE};");
     line!(out, "mov.b32 {into}, {};", encoding.whole());

@@ -6,9 +6,8 @@
 //! the comparison is made here: it sets a predicate where some byte of a
 //! group is not addressable. `heap::shadow::passes` specifies the result.
 //!
-//! Shadow memory is only read where the window says that it is mapped. So the
-//! comparison may be made of any address, also where the program's guard is
-//! false.
+//! Shadow memory is only read of pieces that are covered. So the comparison may be
+//! made of any address, also where the program's guard is false.
 
 mod blocks;
 mod check;

@@ -11,11 +11,12 @@ use super::verdicts::{Count, Distance};
 use super::written::{call_of_lookup, number, reads, word};
 use crate::protocol::family::KEPT;
 use crate::protocol::register::{
-    BYTE, BYTE2, COVERED, FIRST_PIECE, LAST, OFFSET, OTHER, OUTSIDE, PIECE, PIECES, SCRATCH,
-    SCRATCH2, WEAK_BASE, WEAK_SIZE,
+    BYTE, BYTE2, COVERED, FIRST_PIECE, LAST, OFFSET, OTHER, OUTSIDE, PIECE, PIECES, PLACED_PIECE,
+    PLACED_PIECES, SCRATCH, SCRATCH2, WEAK_BASE, WEAK_SIZE,
 };
 use crate::protocol::{BLOCKS, LABEL_PREFIX, NAME_PREFIX};
 use model::layout::LAUNCH_PARAMETER;
+use model::layout::placed::PLACED_BASE;
 use model::layout::shadow::{Encoding, LAUNCH_WINDOW, SHADOW_BASE, SHADOW_WINDOW};
 
 /// How many blocks a verdict is about.
@@ -54,32 +55,37 @@ fn may_end_first(encoding: Encoding, low: i64, bytes: u64, (alignment, at): (u64
     last.is_multiple_of(alignment.min(encoding.block()))
 }
 
-/// Reads the window at the top of a body.
+/// Reads which pieces are covered, at the top of a body.
 pub(super) fn window() -> String {
     format!(
         "mov.b64 {SCRATCH}, {SHADOW_WINDOW}; ld.global.b32 {FIRST_PIECE}, [{SCRATCH}+0]; \
-         ld.global.b32 {PIECES}, [{SCRATCH}+4];"
+         ld.global.b32 {PIECES}, [{SCRATCH}+4]; ld.global.b32 {PLACED_PIECES}, [{SCRATCH}+8];"
     )
 }
 
 /// The same, from the end of the launch parameter, which has so many bytes.
 pub(super) fn window_of_launch(bytes: u64) -> String {
     format!(
-        "ld.param.b32 {FIRST_PIECE}, [{LAUNCH_PARAMETER}+{}]; ld.param.b32 {PIECES}, [{LAUNCH_PARAMETER}+{}];",
+        "ld.param.b32 {FIRST_PIECE}, [{LAUNCH_PARAMETER}+{}]; ld.param.b32 {PIECES}, [{LAUNCH_PARAMETER}+{}]; \
+         ld.param.b32 {PLACED_PIECES}, [{LAUNCH_PARAMETER}+{}];",
         bytes.wrapping_sub(LAUNCH_WINDOW),
-        bytes.wrapping_sub(LAUNCH_WINDOW - 4)
+        bytes.wrapping_sub(LAUNCH_WINDOW - 4),
+        bytes.wrapping_sub(LAUNCH_WINDOW - 8)
     )
 }
 
 /// Loads the shadow byte of an address, or that of a whole block where there is
 /// none.
 fn load(encoding: Encoding, address: &str, into: &str) -> String {
+    let piece = encoding.shift() + 21;
     format!(
-        "shr.u64 {SCRATCH}, {address}, {}; cvt.u32.u64 {PIECE}, {SCRATCH}; \
+        "shr.u64 {SCRATCH}, {address}, {piece}; cvt.u32.u64 {PIECE}, {SCRATCH}; \
+         sub.s32 {PLACED_PIECE}, {PIECE}, {}; \
          sub.s32 {PIECE}, {PIECE}, {FIRST_PIECE}; setp.lt.u32 {COVERED}, {PIECE}, {PIECES}; \
+         setp.lt.or.u32 {COVERED}, {PLACED_PIECE}, {PLACED_PIECES}, {COVERED}; \
          shr.u64 {SCRATCH}, {address}, {}; add.s64 {SCRATCH}, {SCRATCH}, {SHADOW_BASE}; \
          mov.b32 {into}, {}; @{COVERED} ld.global.u8 {into}, [{SCRATCH}]; ",
-        encoding.shift() + 21,
+        PLACED_BASE >> piece,
         encoding.shift(),
         encoding.whole()
     )

@@ -2,23 +2,27 @@
 //! may access (GASan, section 3.1). Written by the host, read by check code.
 //!
 //! ```text
-//! 0x2000_0000_0018  u32 first   the first piece that is covered
-//!                   u32 pieces  how many are
+//! 0x2000_0000_0020  u32 first   the first piece of the window
+//!                   u32 pieces  how many are in it
+//!                   u32 placed  how many pieces of placed allocations are covered
 //! 0x2400_0000_0000  the shadow byte of block 0, then of block 1, and so on
 //! ```
 //!
-//! The memory of one mapping granule of shadow is a *piece*. Only the pieces of
-//! one window have shadow memory. (Kernels get the window of the moment with the
-//! launch parameter, behind the bounds.) Addresses outside of the window are not
-//! checked, and memory inside of it that Ringfence did not allocate is
-//! addressable as a whole. Shadow memory is mapped before the window grows, and
+//! The memory of one mapping granule of shadow is a *piece*. Two ranges of pieces
+//! have shadow memory: those of placed allocations (`placed`), from their first
+//! address on, and one *window* where the driver's own allocations lie. (Kernels
+//! get both ranges of the moment with the launch parameter, behind the bounds.)
+//! Addresses elsewhere are not checked. Memory in the window that Ringfence did
+//! not allocate is addressable as a whole; of placed allocations nothing is
+//! addressable but what is live. Shadow memory is mapped before a range grows, and
 //! stays mapped.
 
 use crate::settings::form::{Form, Words};
 use serde::{Deserialize, Serialize};
 
-/// `u32[2]` in the control page: the window's first piece and its pieces.
-pub const SHADOW_WINDOW: u64 = super::CONTROL_BASE + 0x18;
+/// `u32[4]` in the control page: the window's first piece and its pieces, the
+/// pieces of placed allocations, and 0. Read as one vector.
+pub const SHADOW_WINDOW: u64 = super::CONTROL_BASE + 0x20;
 /// The shadow byte of the block at address 0.
 pub const SHADOW_BASE: u64 = 0x2400_0000_0000;
 /// log2 of the addresses that may have a shadow.
@@ -32,8 +36,8 @@ pub const SHADOW_GRANULE: u64 = 1 << SHADOW_GRANULE_SHIFT;
 /// Most pieces in a window.
 pub const SHADOW_PIECES: u32 = 4096;
 
-/// Bytes of the launch parameter that hold the window, behind all bounds: the two
-/// words, and zeros.
+/// Bytes of the launch parameter that hold the words of [`SHADOW_WINDOW`], behind
+/// all bounds.
 pub const LAUNCH_WINDOW: u64 = 16;
 
 /// What a shadow byte says about its block.
@@ -108,6 +112,11 @@ impl Encoding {
         self.shift() + SHADOW_GRANULE_SHIFT
     }
 
+    /// The first piece of placed allocations.
+    pub const fn first_placed(self) -> u64 {
+        super::placed::PLACED_BASE >> self.piece_shift()
+    }
+
     /// Where the shadow byte of an address is.
     pub const fn shadow_of(self, address: u64) -> u64 {
         SHADOW_BASE + (address >> self.shift())
@@ -130,10 +139,12 @@ impl std::str::FromStr for Encoding {
 }
 
 const _: () = {
-    assert!(SHADOW_WINDOW + 8 <= super::canary::CHECK_BLOCKS);
+    assert!(SHADOW_WINDOW.is_multiple_of(LAUNCH_WINDOW));
+    assert!(SHADOW_WINDOW + LAUNCH_WINDOW <= super::canary::CHECK_BLOCKS);
     assert!(super::heap::HEAP_CHUNKS_MAPPED + 8 <= SHADOW_WINDOW);
     assert!(super::CONTROL_BASE + super::METADATA_RESERVED <= SHADOW_BASE);
     assert!(SHADOW_BASE + SHADOW_RESERVED <= super::heap::HEAP_BASE);
+    assert!(super::placed::PLACED_BASE.is_multiple_of(1 << Encoding::Block256.piece_shift()));
 };
 
 #[cfg(test)]

@@ -170,6 +170,12 @@ settings! {
     /// How many bytes of freed memory are kept from reuse, so that accesses after
     /// the free are found; 0 keeps none.
     "quarantine-size" quarantine_size: u64 = 256 << 20, Bytes(0..=u64::MAX), Value("BYTES");
+
+    /// Whether CUDA buffers above 1 MiB lie at addresses that are not used again
+    /// while others are left of 8 TiB. Their memory goes back to the device when they
+    /// are freed, and a use after that is found however late. `--protect shadow` and
+    /// `pages` do so in any case. Other processes cannot import such memory.
+    "keep-addresses" keep_addresses: bool = false, SWITCH, Value("ON|OFF");
 }
 "Canaries" {
     /// The smallest canary on either side of a buffer, in bytes.

@@ -11,6 +11,10 @@ use model::{DeviceAddress, Extent, Rule, SiteId};
 pub(crate) enum Around {
     /// A live buffer, or one of its redzones.
     Buffer(Extent),
+    /// Bytes of a live buffer that the program has declared not to be accessed.
+    Poisoned(Extent),
+    /// That they were not to be accessed, the program has taken back.
+    Unpoisoned(Extent),
     /// Memory that was freed, or one of its redzones.
     Freed,
     /// Nothing that is known.
@@ -18,8 +22,8 @@ pub(crate) enum Around {
 }
 
 /// The accesses of a record's check that break a rule: those with a byte that
-/// is not in a live buffer. If there is none, the memory was freed when it was
-/// accessed, and is a buffer again.
+/// is not in a live buffer, or poisoned. If there is none, the memory was freed or
+/// poisoned when it was accessed, and is not any more.
 pub(crate) fn by_address<'a>(
     part: &'a PartPlan,
     record: &Record,
@@ -53,10 +57,18 @@ fn violation<'a>(
     };
     let states = [around(address), around(last)];
     let buffer = states.iter().find_map(|state| match state {
-        Around::Buffer(extent) => Some(*extent),
-        _ => None,
+        Around::Buffer(extent) | Around::Poisoned(extent) | Around::Unpoisoned(extent) => {
+            Some(*extent)
+        }
+        Around::Freed | Around::Nothing => None,
+    });
+    let is_poisoned = states.iter().any(|state| match state {
+        Around::Poisoned(_) => true,
+        Around::Unpoisoned(_) => freed_since,
+        _ => false,
     });
     let (rule, bounds) = match buffer {
+        Some(extent) if is_poisoned && holds(extent) => (Rule::UseAfterPoison, extent),
         _ if freed_since || states.contains(&Around::Freed) => (Rule::UseAfterFree, nothing),
         // How far it goes, only the device knew.
         Some(extent) if holds(extent) && !site.width_at_run_time => return None,
@@ -92,6 +104,8 @@ mod tests {
             ..Record::default()
         };
         let around = |address: DeviceAddress| match address.0 {
+            0x1008..0x1010 => Around::Poisoned(BUFFER),
+            0x1010..0x1018 => Around::Unpoisoned(BUFFER),
             0xe00..0x1200 => Around::Buffer(BUFFER),
             0x2000..0x3000 => Around::Freed,
             _ => Around::Nothing,
@@ -115,6 +129,11 @@ mod tests {
         assert_eq!(judged(&sites, 0x2010), [(1, freed), (2, freed)]);
         // Freed then, and given out again since.
         assert_eq!(judged(&sites, 0x1000), [(1, freed)]);
+        let poison = Rule::UseAfterPoison;
+        assert_eq!(judged(&sites, 0x1004), [(2, poison)]);
+        assert_eq!(judged(&sites, 0x1006), [(1, poison), (2, poison)]);
+        // Poisoned then, and not any more.
+        assert_eq!(judged(&sites, 0x1010), [(1, poison)]);
         let invalid = Rule::InvalidPointer;
         assert_eq!(judged(&sites, 0x9000), [(1, invalid), (2, invalid)]);
     }

@@ -1,10 +1,11 @@
 //! Memory for a buffer, at addresses of its own.
 
-use super::{Pages, State};
+use super::{ALWAYS_OWN, Kind, LARGEST_GAP, Pages, State};
 use crate::protection::Placement;
 use driver::DriverError;
 use driver::sys::CUresult;
 use heap::placed::{Frame, Pieces, Side, Slot};
+use heap::shadow::RedzoneRule;
 use model::layout::placed::MAPPING_GRANULE;
 use model::{DeviceAddress, Extent};
 use rustc_hash::FxHashMap;
@@ -15,18 +16,19 @@ use std::sync::atomic::Ordering;
 const SLOT: u64 = 512;
 /// Least bytes of a slot after its buffer.
 const SLOT_TAIL: u64 = 256;
-/// Buffers above this have granules of their own: it costs no more than the
-/// driver's own allocation, which for these is of whole granules, too (measured
-/// on driver 580).
-const ALWAYS_OWN: u64 = MAPPING_GRANULE / 2;
-/// Most bytes of unmapped addresses after a buffer.
-const LARGEST_GAP: u64 = 1 << 30;
+/// Half of the addresses that lie between two ranges at least: each of the two
+/// buffers has one half as redzone.
+const HALF: u64 = MAPPING_GRANULE / 2;
 
 /// A buffer that was placed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed {
+    /// The program's first byte.
+    pub base: DeviceAddress,
     /// What is mapped.
     pub range: Extent,
+    /// First byte of the addresses that were taken for it.
+    pub taken: DeviceAddress,
     /// Bytes of the buffer.
     pub size: u64,
     pub context: u64,
@@ -40,6 +42,27 @@ pub(super) enum Backing {
     Own { spent: u64 },
     /// Shared with other buffers.
     Shared(Slot),
+}
+
+/// Addresses for a buffer, in granules.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// Bytes before what is mapped.
+    front: u64,
+    /// Bytes that are mapped.
+    mapped: u64,
+    /// Bytes after that, which nothing else gets.
+    gap: u64,
+}
+
+impl Room {
+    fn of(mapped: u64, gap: u64) -> Room {
+        Room {
+            front: 0,
+            mapped,
+            gap: gap.min(LARGEST_GAP),
+        }
+    }
 }
 
 /// Memory of one context that buffers share.
@@ -72,6 +95,13 @@ impl Pages {
     pub(super) fn place_in(&self, size: u64, context: u64) -> Result<Placement, DriverError> {
         let settings = self.env.settings();
         let is_large = size > ALWAYS_OWN;
+        match self.kind {
+            Kind::Unmapped => {}
+            Kind::Redzones(rule) => return self.place_between(size, context, rule),
+            Kind::Kept { before, after } => {
+                return self.place_with_canaries(size, context, (before, after));
+            }
+        }
         let spends = MAPPING_GRANULE.saturating_sub(size);
         let is_chosen = || {
             let sizes = settings.pages_from..=settings.pages_to;
@@ -103,28 +133,96 @@ impl Pages {
         }
     }
 
-    /// Memory of its own, at whose end, or start, the buffer lies.
-    fn place_alone(&self, size: u64, context: u64, spent: u64) -> Result<Placement, DriverError> {
+    /// Memory of its own, with so many bytes of addresses before and after it. `at`:
+    /// where in it the buffer of so many bytes starts.
+    fn place_own(
+        &self,
+        room: Room,
+        (at, size): (u64, u64),
+        context: u64,
+        spent: u64,
+    ) -> Result<DeviceAddress, DriverError> {
         let driver = self.env.driver();
-        let frame = Frame::of(size, MAPPING_GRANULE, self.align, self.side);
-        let frame = frame.ok_or_else(no_addresses)?;
-        let memory = driver.create_memory(frame.range)?;
-        let mapped = self.map_new(frame.range, size / 2, memory);
+        let memory = driver.create_memory(room.mapped)?;
+        let mapped = self.map_new(room, memory);
         // What is mapped stays.
         let released = driver.release_memory(memory);
-        let range = mapped?;
+        let (taken, range) = mapped?;
         if let Err(error) = released {
-            self.unmap(range);
+            self.unmap(taken, range);
             return Err(error);
         }
-        let base = DeviceAddress(range.base.0 + frame.before);
-        let placed = Placed {
-            range,
-            size,
-            context,
-            backing: Backing::Own { spent },
+        let base = DeviceAddress(range.base.0 + at);
+        self.entered(
+            Placed {
+                base,
+                range,
+                taken,
+                size,
+                context,
+                backing: Backing::Own { spent },
+            },
+            room.mapped,
+        );
+        Ok(base)
+    }
+
+    /// A buffer whose redzones are addresses that have no memory, but for what is
+    /// left of the last granule.
+    fn place_between(
+        &self,
+        size: u64,
+        context: u64,
+        rule: RedzoneRule,
+    ) -> Result<Placement, DriverError> {
+        let redzone = rule.bytes(size);
+        let granules = |bytes: u64| bytes.checked_next_multiple_of(MAPPING_GRANULE);
+        let mapped = granules(size).ok_or_else(no_addresses)?;
+        let front = redzone.saturating_sub(HALF);
+        let room = Room {
+            front: granules(front).ok_or_else(no_addresses)?,
+            mapped,
+            gap: granules(redzone + HALF).ok_or_else(no_addresses)?,
         };
-        self.entered(base, placed, frame.range);
+        let base = self.place_own(room, (0, size), context, 0)?;
+        Ok(Placement {
+            base,
+            before: room.front + HALF,
+            after: mapped - size + room.gap - HALF,
+        })
+    }
+
+    /// A buffer with room for canaries of these sizes.
+    fn place_with_canaries(
+        &self,
+        size: u64,
+        context: u64,
+        (before, after): (u64, u64),
+    ) -> Result<Placement, DriverError> {
+        let end = before.checked_add(size);
+        let end = end.and_then(|end| {
+            end.checked_add(after)?
+                .checked_next_multiple_of(MAPPING_GRANULE)
+        });
+        let room = Room::of(end.ok_or_else(no_addresses)?, 0);
+        let base = self.place_own(room, (before, size), context, 0)?;
+        let after = match after {
+            0 => 0,
+            after => (size + after).next_multiple_of(16) - size,
+        };
+        Ok(Placement {
+            base,
+            before,
+            after: after.min(room.mapped - before - size),
+        })
+    }
+
+    /// Memory of its own, at whose end, or start, the buffer lies.
+    fn place_alone(&self, size: u64, context: u64, spent: u64) -> Result<Placement, DriverError> {
+        let frame = Frame::of(size, MAPPING_GRANULE, self.align, self.side);
+        let frame = frame.ok_or_else(no_addresses)?;
+        let room = Room::of(frame.range, size / 2);
+        let base = self.place_own(room, (frame.before, size), context, spent)?;
         Ok(Placement {
             base,
             before: self.canary_before(base, frame.before),
@@ -165,21 +263,25 @@ impl Pages {
                 (slot, memory)
             }
         };
-        let range = match self.map_new(MAPPING_GRANULE, 0, memory) {
-            Ok(range) => range,
+        let (taken, range) = match self.map_new(Room::of(MAPPING_GRANULE, 0), memory) {
+            Ok(mapped) => mapped,
             Err(error) => {
                 self.put(context, slot);
                 return Err(error);
             }
         };
         let base = DeviceAddress(range.base.0 + slot.offset + SLOT);
-        let placed = Placed {
-            range,
-            size,
-            context,
-            backing: Backing::Shared(slot),
-        };
-        self.entered(base, placed, 0);
+        self.entered(
+            Placed {
+                base,
+                range,
+                taken,
+                size,
+                context,
+                backing: Backing::Shared(slot),
+            },
+            0,
+        );
         Ok(Placement {
             base,
             before: self.canary_before(base, SLOT),
@@ -196,20 +298,26 @@ impl Pages {
         }
     }
 
-    /// Maps memory at addresses that nothing else has.
-    fn map_new(&self, bytes: u64, gap: u64, memory: u64) -> Result<Extent, DriverError> {
-        let range = self.state.lock().ranges.take(bytes, gap.min(LARGEST_GAP));
-        let range = range.ok_or_else(no_addresses)?;
+    /// Maps memory at addresses that nothing else has. Returns the first address
+    /// that was taken, and what is mapped.
+    fn map_new(&self, room: Room, memory: u64) -> Result<(DeviceAddress, Extent), DriverError> {
+        let bytes = room.front.checked_add(room.mapped);
+        let take = |bytes| self.state.lock().ranges.take(bytes, room.gap);
+        let taken = bytes.and_then(take).ok_or_else(no_addresses)?;
+        let range = Extent {
+            base: DeviceAddress(taken.base.0 + room.front),
+            size: room.mapped,
+        };
         let mapped = self.env.driver().map_memory(range, memory);
         if let Err(error) = mapped {
-            self.state.lock().ranges.untake(range.base);
+            self.state.lock().ranges.untake(taken.base);
             return Err(error);
         }
-        Ok(range)
+        Ok((taken.base, range))
     }
 
     /// A buffer is there, for which this much memory was taken.
-    fn entered(&self, base: DeviceAddress, placed: Placed, memory: u64) {
+    fn entered(&self, placed: Placed, memory: u64) {
         let mut state = self.state.lock();
         match placed.backing {
             Backing::Own { .. } => state.counts.exact += 1,
@@ -218,13 +326,14 @@ impl Pages {
         state.bytes += placed.size;
         state.counts.bytes = state.counts.bytes.max(state.bytes);
         state.add_memory(memory);
-        state.live.insert(base.0, placed);
+        state.live.insert(placed.base.0, placed);
         self.any.store(true, Ordering::Relaxed);
     }
 
     /// Takes a buffer's memory away. No kernel may use it that should not fail.
     pub(super) fn remove(&self, placed: &Placed) {
-        if !self.unmap(placed.range) {
+        self.shadow.taken_away(placed.base);
+        if !self.unmap(placed.taken, placed.range) {
             return;
         }
         let mut state = self.state.lock();
@@ -245,9 +354,9 @@ impl Pages {
 
     /// Unmaps a range. Returns whether that was done; else its addresses are never
     /// given out again.
-    fn unmap(&self, range: Extent) -> bool {
+    fn unmap(&self, taken: DeviceAddress, range: Extent) -> bool {
         match self.env.driver().unmap_memory(range) {
-            Ok(()) => self.state.lock().ranges.put(range.base),
+            Ok(()) => self.state.lock().ranges.put(taken),
             // In a context that has failed, nothing is freed any more.
             Err(error) if error.is_sticky() => false,
             Err(error) => {

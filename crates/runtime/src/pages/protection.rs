@@ -1,7 +1,7 @@
-//! What unmapped pages add as a protection.
+//! What buffers at addresses of their own add as a protection.
 
-use super::Pages;
 use super::physical::Placed;
+use super::{ALWAYS_OWN, Kind, Pages};
 use crate::memory::Holding;
 use crate::prepare::Wanted;
 use crate::protection::{ActsAt, BeforeFree, Leaves, Placement, PlacementRequest, Protection};
@@ -18,13 +18,16 @@ impl Protection for Pages {
 
     fn acts_at(&self) -> ActsAt {
         ActsAt {
-            unchecked: true,
+            unchecked: self.kind == Kind::Unmapped,
             placements: true,
             ..ActsAt::default()
         }
     }
 
     fn place(&self, request: &PlacementRequest) -> Option<Placement> {
+        if self.kind != Kind::Unmapped && request.size <= ALWAYS_OWN {
+            return None;
+        }
         if let Some(reason) = request.obstacle {
             self.elsewhere(reason);
             return None;
@@ -76,7 +79,7 @@ impl Protection for Pages {
     }
 
     fn before_unchecked(&self) -> bool {
-        self.any()
+        self.kind == Kind::Unmapped && self.any()
     }
 
     fn before_free(&self, entry: &Entry<Stack>, _: Option<&Holding>) -> BeforeFree {
@@ -113,6 +116,9 @@ impl Protection for Pages {
     }
 
     fn add_to(&self, coverage: &mut Coverage) {
+        if self.kind != Kind::Unmapped {
+            return;
+        }
         let state = self.state.lock();
         let mut counts = state.counts.clone();
         counts.reused = state.ranges.reused();

@@ -1,14 +1,17 @@
 //! The protection by shadow memory: buffers of the program have redzones, and
 //! shadow bytes say which memory kernels may access.
 //!
-//! Only memory that Ringfence asked the driver for, and that the driver does not
-//! have back, is ever not addressable: the redzones of live buffers, and freed
-//! buffers while the quarantine keeps them. So no other memory of the program can
-//! raise an alarm. It is made addressable before the driver gets it back.
+//! Of the driver's own addresses, only memory that Ringfence asked for, and that
+//! the driver does not have back, is ever not addressable: the redzones of live
+//! buffers, and freed buffers while the quarantine keeps them. So no other memory of
+//! the program can raise an alarm. It is made addressable before the driver gets it
+//! back. Of the addresses that Ringfence gives out itself (`pages`), nothing is
+//! addressable but live buffers.
 //!
 //! Changes are collected, and written before the next launch of checked code:
 //! kernels that run already see the memory as addressable until then.
 
+mod poisoned;
 mod protection;
 mod window;
 
@@ -21,9 +24,11 @@ use crate::turn::Turn;
 use driver::{DriverError, Store};
 use heap::shadow::{ALIGNMENT, RedzoneRule, Run, run_of, runs};
 use heap::{Owner, Redzones};
-use model::layout::shadow::Encoding;
+use model::layout::placed::is_placed;
+use model::layout::shadow::{Encoding, SHADOW_PIECES};
 use model::{AllocationKind, BareReason, DeviceAddress, Extent, ShadowCoverage};
 use parking_lot::Mutex;
+use poisoned::Poisoned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +61,8 @@ pub struct Shadow {
     is_pending: AtomicBool,
     /// Nothing is covered any more.
     failed: AtomicBool,
+    /// Some bytes of live buffers are poisoned.
+    has_poison: AtomicBool,
 }
 
 #[derive(Default)]
@@ -64,7 +71,10 @@ struct State {
     /// before them.
     placed: BTreeMap<u64, Placed>,
     window: Window,
+    /// Pieces of placed allocations that are covered, from the first one on.
+    own: u32,
     pending: Vec<Change>,
+    poisoned: Poisoned,
     counts: ShadowCoverage,
 }
 
@@ -83,6 +93,17 @@ pub(crate) struct Placed {
     context: u64,
 }
 
+/// What the program has declared about a byte of a live buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Poisoning {
+    /// It may be accessed.
+    Never,
+    /// It was not to be accessed at some time.
+    Before,
+    /// It is not to be accessed.
+    Now,
+}
+
 /// A change of shadow memory.
 #[derive(Clone, Copy, Debug)]
 enum Change {
@@ -92,6 +113,8 @@ enum Change {
     Freed(Placed),
     /// All of it is addressable.
     Gone(Placed),
+    /// These bytes of a buffer were poisoned, or are not any more.
+    Poison(Extent),
 }
 
 impl Shadow {
@@ -114,6 +137,7 @@ impl Shadow {
             state: Mutex::default(),
             is_pending: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            has_poison: AtomicBool::new(false),
         })
     }
 
@@ -159,19 +183,57 @@ impl Shadow {
         let placed = placed(extent, owner.redzones, owner.context);
         self.allocations.insert(kind, extent, owner);
         match placed.start.is_multiple_of(ALIGNMENT) {
-            true => self.place(placed, true),
+            true => self.place(placed, Some(placed.redzones())),
             false => self.bare(BareReason::Unprotected),
         }
     }
 
-    fn place(&self, placed: Placed, is_new: bool) {
+    /// The program has a buffer at addresses of its own, with redzones of so many
+    /// bytes, which are addresses without memory.
+    pub(crate) fn placed(
+        &self,
+        kind: AllocationKind,
+        extent: Extent,
+        owner: Owner,
+        (before, after): (u64, u64),
+    ) {
+        self.allocations.insert(kind, extent, owner);
+        let placed = Placed {
+            start: extent.base.0 - before,
+            end: extent.end().0 + after,
+            extent,
+            is_held: false,
+            context: owner.context,
+        };
+        self.place(placed, Some(0));
+    }
+
+    /// The memory of such a buffer is about to be taken away. No kernel may use it
+    /// that should not fail.
+    pub(crate) fn taken_away(&self, base: DeviceAddress) {
+        if let Some(placed) = self.of(base) {
+            self.hold(placed);
+        }
+    }
+
+    /// `new`: it was not there before, and its redzones take so many bytes of
+    /// memory.
+    fn place(&self, placed: Placed, new: Option<u64>) {
         let mut state = self.state.lock();
-        if is_new {
+        if let Some(redzones) = new {
             state.counts.buffers += 1;
             state.counts.memory += placed.extent.size;
-            state.counts.bytes += placed.end - placed.start - placed.extent.size;
+            state.counts.bytes += redzones;
+        }
+        // Freed buffers whose addresses are given out again.
+        let range = state.placed.range(..placed.end).rev();
+        let range = range.take_while(|(_, old)| old.end > placed.start);
+        let stale: Vec<u64> = range.map(|(start, _)| *start).collect();
+        for start in stale {
+            state.placed.remove(&start);
         }
         state.placed.insert(placed.start, placed);
+        state.poisoned.forget(placed.extent);
         state.pending.push(Change::Buffer(placed));
         self.is_pending.store(true, Ordering::Release);
     }
@@ -181,6 +243,51 @@ impl Shadow {
         let state = self.state.lock();
         let (_, placed) = state.placed.range(..=address.0).next_back()?;
         (address.0 < placed.end).then_some(*placed)
+    }
+
+    /// What the program has declared about a byte of a live buffer.
+    pub(crate) fn poison_at(&self, address: DeviceAddress) -> Poisoning {
+        let state = self.state.lock();
+        match (
+            state.poisoned.now().holds(address),
+            state.poisoned.was(address),
+        ) {
+            (true, _) => Poisoning::Now,
+            (_, true) => Poisoning::Before,
+            _ => Poisoning::Never,
+        }
+    }
+
+    /// The program declares bytes of a buffer as not to be accessed, or takes that
+    /// back. Of memory that is not covered it may say what it likes.
+    fn mark(&self, extent: Extent, is_addressable: bool) {
+        if self.at(extent.base).is_none_or(|placed| placed.is_held) {
+            return;
+        }
+        let mut state = self.state.lock();
+        let changed = match is_addressable {
+            true if state.poisoned.remove(extent) => vec![extent],
+            true => Vec::new(),
+            false => state.poisoned.add(extent),
+        };
+        self.poison_changed(&mut state, &changed);
+    }
+
+    /// Whether bytes of live buffers are poisoned, of which bounds know nothing.
+    #[inline]
+    pub(crate) fn has_poison(&self) -> bool {
+        self.has_poison.load(Ordering::Acquire)
+    }
+
+    fn poison_changed(&self, state: &mut State, parts: &[Extent]) {
+        let has_poison = !state.poisoned.now().is_empty();
+        self.has_poison.store(has_poison, Ordering::Release);
+        if !parts.is_empty() {
+            state
+                .pending
+                .extend(parts.iter().copied().map(Change::Poison));
+            self.is_pending.store(true, Ordering::Release);
+        }
     }
 
     /// The buffer at the program's address.
@@ -196,6 +303,7 @@ impl Shadow {
         };
         let mut state = self.state.lock();
         state.placed.insert(held.start, held);
+        state.poisoned.forget(held.extent);
         state.pending.push(Change::Freed(held));
         self.is_pending.store(true, Ordering::Release);
     }
@@ -210,6 +318,7 @@ impl Shadow {
             let mut state = self.state.lock();
             for placed in buffers {
                 state.placed.remove(&placed.start);
+                state.poisoned.forget(placed.extent);
                 state.pending.push(Change::Gone(*placed));
             }
         }
@@ -245,7 +354,7 @@ impl Shadow {
         );
         self.env.error(&message, true);
         // Where not even this can be written, no kernel can run.
-        let _ = self.metadata.set_shadow_window(0);
+        let _ = self.metadata.set_shadow_window([0; 2]);
     }
 
     fn write(&self, encoding: Encoding, changes: &[Change]) -> Result<(), String> {
@@ -255,8 +364,22 @@ impl Shadow {
         }
         let text = |error: DriverError| error.to_string();
         for change in changes {
-            let (Change::Buffer(placed) | Change::Freed(placed) | Change::Gone(placed)) = change;
-            let range = (placed.start, placed.end);
+            let placed = match change {
+                Change::Buffer(placed) | Change::Freed(placed) | Change::Gone(placed) => placed,
+                Change::Poison(part) => {
+                    self.store(&self.shadow_of_part(encoding, *part))
+                        .map_err(text)?;
+                    continue;
+                }
+            };
+            // What lies between placed buffers never is addressable.
+            let range = match placed.is_at_own_addresses() {
+                true => (
+                    placed.extent.base.0,
+                    placed.extent.end().0.next_multiple_of(encoding.block()),
+                ),
+                false => (placed.start, placed.end),
+            };
             let is_gone = matches!(change, Change::Gone(_));
             if !self.cover(encoding, range, !is_gone).map_err(text)? {
                 if matches!(change, Change::Buffer(_)) {
@@ -274,10 +397,22 @@ impl Shadow {
                     self.store(&[run_of(encoding, range, false)])
                         .map_err(text)?;
                 }
-                Change::Gone(_) => self.store(&[run_of(encoding, range, true)]).map_err(text)?,
+                Change::Gone(_) | Change::Poison(_) => {
+                    self.store(&[run_of(encoding, range, true)]).map_err(text)?
+                }
             }
         }
         Ok(())
+    }
+
+    /// The shadow of a part of a live buffer, poison included.
+    fn shadow_of_part(&self, encoding: Encoding, part: Extent) -> Vec<Run> {
+        let state = self.state.lock();
+        let below = state.placed.range(..=part.base.0).next_back();
+        let live = below.filter(|(_, placed)| !placed.is_held && placed.extent.contains(part.base));
+        let poison = state.poisoned.now();
+        live.map(|(_, placed)| poison.runs(encoding, placed.extent, part))
+            .unwrap_or_default()
     }
 
     /// Makes sure that a range has shadow memory; whether it has. `grow`: else
@@ -289,6 +424,9 @@ impl Shadow {
         grow: bool,
     ) -> Result<bool, DriverError> {
         let pieces = window::pieces(encoding, range);
+        if is_placed(range.0) {
+            return self.cover_own(encoding, *pieces.end());
+        }
         let old = self.state.lock().window;
         if old.covers(&pieces) {
             if grow {
@@ -307,10 +445,41 @@ impl Shadow {
             let word = u32::from_le_bytes([encoding.whole(); 4]);
             driver.fill(DeviceAddress(at), word, window::GRANULE / 4)?;
         }
-        self.metadata.set_shadow_window(new.words())?;
         let mut state = self.state.lock();
         state.window = new;
-        state.counts.shadow = u64::from(new.len()) * window::GRANULE;
+        let words = state.count_pieces();
+        drop(state);
+        self.metadata.set_shadow_window(words)?;
+        Ok(true)
+    }
+
+    /// Makes sure that placed allocations have shadow memory up to a piece.
+    fn cover_own(&self, encoding: Encoding, last: u64) -> Result<bool, DriverError> {
+        let first = encoding.first_placed();
+        let own = self.state.lock().own;
+        let Ok(wanted) = u32::try_from(last + 1 - first) else {
+            return Ok(false);
+        };
+        if wanted <= own {
+            return Ok(true);
+        }
+        if wanted > SHADOW_PIECES {
+            return Ok(false);
+        }
+        for piece in own..wanted {
+            // Where nothing is live, nothing is addressable: zero is right.
+            let at = window::shadow_of_piece(first as u32 + piece);
+            let mapped = self
+                .env
+                .driver()
+                .map_fixed(DeviceAddress(at), window::GRANULE);
+            mapped?;
+            let mut state = self.state.lock();
+            state.own = piece + 1;
+            let words = state.count_pieces();
+            drop(state);
+            self.metadata.set_shadow_window(words)?;
+        }
         Ok(true)
     }
 
@@ -353,6 +522,28 @@ impl Shadow {
         }
         stores.retain(|store| !matches!(store, Store::Bytes(_, [])));
         driver.store_all(&stores)
+    }
+}
+
+impl State {
+    /// Counts the shadow memory that is mapped. Returns the words that check code
+    /// reads.
+    fn count_pieces(&mut self) -> [u64; 2] {
+        let pieces = u64::from(self.window.len()) + u64::from(self.own);
+        self.counts.shadow = pieces * window::GRANULE;
+        [self.window.words(), self.own.into()]
+    }
+}
+
+impl Placed {
+    /// Ringfence gave the addresses out itself.
+    fn is_at_own_addresses(&self) -> bool {
+        is_placed(self.extent.base.0)
+    }
+
+    /// Bytes of redzone.
+    fn redzones(&self) -> u64 {
+        self.end - self.start - self.extent.size
     }
 }
 

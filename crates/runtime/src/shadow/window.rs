@@ -1,8 +1,9 @@
-//! The window of addresses that have shadow memory, as numbers.
+//! The window of the driver's addresses that have shadow memory, as numbers.
 //!
 //! It is one range, so that a check compares an address with it once, and it
 //! only grows. All of it has shadow memory; a range that would need much more of
-//! that than the buffers in it is refused.
+//! that than the buffers in it is refused. (Placed allocations lie elsewhere, side
+//! by side from their first address on: of them a number says it all.)
 
 use model::layout::shadow::{ADDRESS_BITS, Encoding, SHADOW_BASE, SHADOW_GRANULE, SHADOW_PIECES};
 use std::collections::BTreeSet;

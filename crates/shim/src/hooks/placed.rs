@@ -4,8 +4,8 @@ use crate::queries::is_capturing;
 use crate::session::{self, next};
 use crate::state::Rows;
 use driver::sys::CUresult;
-use model::{AllocationKind, ElsewhereReason, Extent};
-use runtime::{CanaryPlan, Fill, Owner, PlacementRequest, Runtime};
+use model::{AllocationKind, ElsewhereReason};
+use runtime::{Fill, Owner, PlacementRequest, Runtime};
 
 /// Memory that a protection makes for the program, and its address; `None`: the
 /// driver is to make it.
@@ -21,18 +21,10 @@ pub(super) fn placed(
         size: bytes as u64,
         obstacle,
     };
-    let placement = runtime.placements().place(&request)?;
-    let extent = Extent {
-        base: placement.base,
-        size: request.size,
-    };
-    match CanaryPlan::between(placement.before, request.size, placement.after) {
-        Some(plan) => runtime
-            .canaries()
-            .allocated(kind, extent, owner(), &plan, fill),
-        None => runtime.allocations().allocated_by(kind, extent, owner()),
-    }
-    Some(extent.base.0)
+    let placements = runtime.placements();
+    let placement = placements.place(&request)?;
+    placements.placed(kind, request.size, owner(), &placement, fill);
+    Some(placement.base.0)
 }
 
 /// Pitched memory that a protection makes. `None`: the driver is to make it.

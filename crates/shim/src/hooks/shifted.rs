@@ -88,8 +88,9 @@ fn published(handle: &CUipcMemHandle) -> Option<(u32, u64)> {
 fn not_exported(runtime: &Runtime, base: u64) {
     runtime.placements().elsewhere(ElsewhereReason::NotExported);
     let message = format!(
-        "the buffer at {base:#x} lies at unmapped pages, and the driver exports no such memory to other processes \
-         (cuIpcGetMemHandle failed): run programs that share memory between processes without --protect pages"
+        "the buffer at {base:#x} lies where Ringfence has mapped memory, and the driver exports no such memory to \
+         other processes (cuIpcGetMemHandle failed): run programs that share memory between processes with \
+         --protect bounds,canary --keep-addresses off"
     );
     runtime.env().error(&message, false);
 }
