@@ -89,6 +89,7 @@ pub fn module(lookups: bool) -> Instrumented {
             reason: Reason::Address,
             line: None,
         }),
+        residual: None,
     };
     Instrumented {
         text: String::new(),
