@@ -326,6 +326,7 @@ impl Failures {
             let place = left.iter().rposition(|recent| recent.function == original);
             let counted = match place.map(|place| left.remove(place).counted) {
                 Some(Some(counted)) => counted,
+                _ if function.copies.residual == Some(handle) => Counted::Residual,
                 _ if handle != original => Counted::Checked,
                 _ => Counted::Proved,
             };
