@@ -41,6 +41,7 @@ fn check(
             json!({
                 "name": entry.name,
                 "checked_name": entry.checked_name,
+                "residual_name": entry.residual.as_ref().map(|residual| &residual.name),
                 "parameter_bytes": entry.parameter_bytes,
                 "launch_parameter_offset": entry.launch_parameter.as_ref().map(|slot| slot.offset),
                 "roots": entry.roots,

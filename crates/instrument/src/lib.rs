@@ -31,7 +31,7 @@ pub use fence::{
     FenceCounts, FenceError, FenceForm, Fenced, FencedSite, FencedVariable, Holder, Refusal,
     Relocation, fence,
 };
-pub use output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason};
+pub use output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason, Residual};
 pub use parameters::ParameterSlot;
 pub use verify::{VerifyError, verify, verify_heap_calls, verify_output, verify_shadow};
 

@@ -1,7 +1,7 @@
 //! The options of instrumentation, and its output.
 
 use crate::parameters::ParameterSlot;
-use analysis::{Lost, Program};
+use analysis::{Lost, Program, Query};
 use model::layout::shadow::Encoding;
 use std::fmt;
 
@@ -94,6 +94,42 @@ pub struct EntryPlan {
     /// The program that decides, at a launch, whether all its accesses are in
     /// bounds; or the reason why there is none.
     pub proof: Result<Program, Obstacle>,
+    /// The kernel's second copy, if it has one. Then there is no proof of the
+    /// whole.
+    pub residual: Option<Residual>,
+}
+
+impl EntryPlan {
+    /// The program that a launch is decided by: of all accesses, so that the
+    /// original runs, or of those that have no checks in the residual copy.
+    pub fn program(&self) -> Option<&Program> {
+        let residual = self.residual.as_ref().map(|residual| &residual.proof);
+        self.proof.as_ref().ok().or(residual)
+    }
+}
+
+/// A copy of a kernel in which the accesses have no checks that can be proved
+/// before a launch. It is otherwise as the checked copy: it takes the same
+/// parameters, and its sites have the same numbers.
+#[derive(Clone, Debug)]
+pub struct Residual {
+    /// Its name.
+    pub name: String,
+    /// Decides, at a launch, whether the accesses without checks are in bounds.
+    pub proof: Program,
+    /// What the program decides.
+    pub queries: Vec<Query>,
+    /// The sites without checks that lead their groups, in order: other members
+    /// of a group have the same verdict.
+    pub elided: Vec<model::SiteId>,
+}
+
+impl Residual {
+    /// Whether the accesses of a group have no checks; `group` is the site that
+    /// leads it ([`model::AccessSite::group`]).
+    pub fn elides(&self, group: model::SiteId) -> bool {
+        self.elided.binary_search(&group).is_ok()
+    }
 }
 
 /// Why no launch of a kernel can be proved.

@@ -62,6 +62,10 @@ fn describe_entry(entry: &EntryPlan) -> String {
     if entry.uses_device_malloc {
         text.push_str(" malloc");
     }
+    if let Some(residual) = &entry.residual {
+        let elided: Vec<u32> = residual.elided.iter().map(|site| site.0).collect();
+        let _ = write!(text, " residual without {elided:?}");
+    }
     text
 }
 

@@ -70,6 +70,10 @@ pub struct KernelCoverage {
     pub proved: u64,
     /// Launches that ran with checks.
     pub checked: u64,
+    /// Launches of the checked ones in which only those accesses carried checks
+    /// that were not proved in bounds beforehand.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub residual: u64,
     /// Launches that ran without, by reason.
     pub unchecked: BTreeMap<UncheckedReason, u64>,
     /// Access sites that carry a check against exact bounds.

@@ -185,6 +185,16 @@ pub const LAUNCH_PARAMETER: &str = "__ringfence_launch";
 /// Prefix of the instrumented copy of an entry or another function. The original
 /// stays in the module, so that launch paths that are not hooked still work.
 pub const CHECKED_PREFIX: &str = "__ringfence_checked_";
+/// Prefix of the second instrumented copy of an entry, in which accesses have no
+/// checks that can be proved before a launch. It takes the same parameters.
+pub const RESIDUAL_PREFIX: &str = "__ringfence_residual_";
+
+/// The program's own name of a function, where `name` is that of an instrumented
+/// copy of it.
+pub fn original_name(name: &str) -> Option<&str> {
+    let checked = name.strip_prefix(CHECKED_PREFIX);
+    checked.or_else(|| name.strip_prefix(RESIDUAL_PREFIX))
+}
 
 /// Head of the launch parameter.
 #[repr(C)]

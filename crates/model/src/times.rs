@@ -30,6 +30,9 @@ pub enum Ran {
     /// The copy with checks, or the program's kernel with checks in the
     /// functions that it calls.
     Checked,
+    /// The copy with checks of those accesses only that were not proved in
+    /// bounds.
+    Residual,
     /// The program's kernel, which could not be checked.
     Unchecked,
 }

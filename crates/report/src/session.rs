@@ -194,6 +194,7 @@ pub fn merge_coverage(into: &mut Coverage, from: &Coverage) {
         let merged = into.kernels.entry(name.clone()).or_default();
         merged.proved += kernel.proved;
         merged.checked += kernel.checked;
+        merged.residual += kernel.residual;
         merged.verified += kernel.verified;
         for (reason, launches) in &kernel.unchecked {
             *merged.unchecked.entry(*reason).or_default() += launches;

@@ -10,8 +10,8 @@ use device::Fake;
 use heap::Owner;
 use model::{AllocationKind, DeviceAddress, Extent, Protections, Prove, Settings};
 use runtime::{
-    EntryPlan, Fill, FreeCall, FreeRequest, LaunchDecision, LaunchRequest, LaunchShape, ModulePart,
-    Resolved, Runtime, StreamName, Ticket, Where,
+    EntryPlan, Fill, FreeCall, FreeRequest, KernelCopies, LaunchDecision, LaunchRequest,
+    LaunchShape, ModulePart, Resolved, Runtime, StreamName, Ticket, Where,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -63,7 +63,10 @@ fn resolved(name: &str) -> Resolved<'_> {
         in_library: false,
         module: 1,
         name,
-        copy: Some(3),
+        copies: KernelCopies {
+            checked: Some(3),
+            residual: None,
+        },
     }
 }
 
@@ -164,7 +167,7 @@ fn unchecked(results: &mut Vec<String>) {
     let prepared = runtime.modules().prepare(&[ModulePart::Elf(b"\x7fELF")]);
     runtime.modules().loaded(1, prepared.plan().clone());
     runtime.modules().resolved(Resolved {
-        copy: None,
+        copies: KernelCopies::default(),
         ..resolved("k")
     });
     let plan = runtime.canaries().plans(4096, true)[0];

@@ -1,12 +1,15 @@
 //! Exact bounds: a kernel is launched as it is, where its accesses are proved in
-//! bounds, or as its checked copy, with the bounds of its pointers. Copies that
-//! are checked against shadow memory are launched in the same way.
+//! bounds, or as its checked copy, with the bounds of its pointers. Where some of
+//! its accesses depend on data, and the others are proved, the residual copy is
+//! launched, in which only the former carry checks. Copies that are checked
+//! against shadow memory are launched in the same way.
 
 use crate::allocations::{Allocations, is_seen_by_the_host, is_user_address};
 use crate::checked_copies::Copies;
 use crate::device_heap::DeviceHeap;
 use crate::env::Env;
-use crate::functions::{Counted, Function};
+use crate::functions::{Build, Counted, Function};
+use crate::launches::Proved;
 use crate::memory::Memory;
 use crate::prepare::Wanted;
 use crate::protection::{ActsAt, Protection};
@@ -163,8 +166,11 @@ impl Bounds {
             *decision = LaunchDecision::Proved;
             return Ok(Counted::Proved);
         }
-        let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
-        let program = entry.proof.as_ref().ok();
+        let checked = function.copies.checked;
+        let checked = checked.ok_or(UncheckedReason::Rejected)?;
+        // The proof of the whole, or that of what the residual copy leaves out.
+        let is_whole = entry.proof.is_ok();
+        let program = entry.program();
         let program = program.filter(|_| self.env.settings().prove != Prove::Off && !has_poison);
         let read = |offset, size| (request.read)(entry, offset, size);
         let arguments = Arguments::read(entry, program, request.shape, read)
@@ -172,7 +178,7 @@ impl Bounds {
         let recognised = self.recognise(function, program, &arguments);
         let comes_again = matches!(recognised, Some((_, Recognised::Proved)));
         let is_elided = self.env.settings().prove == Prove::On;
-        if comes_again && is_elided {
+        if comes_again && is_elided && is_whole {
             function.counts.proved();
             *decision = LaunchDecision::Proved;
             return Ok(Counted::Proved);
@@ -193,22 +199,40 @@ impl Bounds {
         {
             function.seen.keep(generation, &arguments, &holds);
             // Functions that are checked in place must be made ready at each
-            // launch.
-            if !plan.changes_originals() {
+            // launch, and copies get the bounds.
+            if is_whole && !plan.changes_originals() {
                 function.seen.lies_at(program, entry);
             }
         }
-        if proved && is_elided {
+        if proved && is_elided && is_whole {
             function.counts.proved();
             *decision = LaunchDecision::Proved;
             return Ok(Counted::Proved);
         }
         self.copies.make_ready(plan)?;
-        *decision = self
-            .copies
-            .launch(function, request.shape, checked, roots, proved)?;
-        function.counts.checked();
-        Ok(Counted::Checked)
+        let residual = function.copies.residual.filter(|_| {
+            proved && is_elided && Copies::fits(function, Build::Residual, request.shape)
+        });
+        let copy = residual.map_or((Build::Checked, checked), |copy| (Build::Residual, copy));
+        // What the copy that runs leaves out is not said to be checked all the same.
+        let proved = match (proved, is_whole) {
+            (false, _) => Proved::Nothing,
+            _ if residual.is_some() => Proved::Nothing,
+            (true, false) => Proved::Part,
+            (true, true) => Proved::Everything,
+        };
+        let shape = request.shape;
+        *decision = self.copies.launch(function, shape, copy, roots, proved)?;
+        Ok(match residual {
+            Some(_) => {
+                function.counts.residual();
+                Counted::Residual
+            }
+            None => {
+                function.counts.checked();
+                Counted::Checked
+            }
+        })
     }
 
     /// Whether a launch repeats one that was proved. The earlier launch met all

@@ -4,8 +4,8 @@
 use crate::allocations::is_user_address;
 use crate::deep_stacks::DeepStacks;
 use crate::env::Env;
-use crate::functions::Function;
-use crate::launches::{Launch, Launches};
+use crate::functions::{Build, Function};
+use crate::launches::{Launch, Launches, Proved};
 use crate::lookups::Lookups;
 use crate::metadata::Metadata;
 use crate::plan::ModulePlan;
@@ -37,25 +37,28 @@ impl Copies {
         Copies { below }
     }
 
-    /// Launches the copy of a kernel, as a launch of its own number.
+    /// Whether a copy of a kernel can be launched with blocks of this shape.
+    pub fn fits(function: &Function, build: Build, shape: &LaunchShape) -> bool {
+        let limit = function.most_threads[build as usize].load(Ordering::Relaxed);
+        let sides = shape.block.iter();
+        let threads = sides.fold(1u32, |threads, side| threads.saturating_mul(*side));
+        limit == 0 || threads <= limit
+    }
+
+    /// Launches a copy of a kernel, as a launch of its own number.
     pub fn launch(
         &self,
         function: &Arc<Function>,
         shape: &LaunchShape,
-        copy: u64,
+        (build, copy): (Build, u64),
         roots: Roots,
-        proved: bool,
+        proved: Proved,
     ) -> Result<LaunchDecision, UncheckedReason> {
         let entry = function
             .entry
             .as_ref()
             .ok_or(UncheckedReason::NotInstrumentable)?;
-        let limit = function.checked_threads.load(Ordering::Relaxed);
-        let threads = shape
-            .block
-            .iter()
-            .fold(1u32, |threads, side| threads.saturating_mul(*side));
-        if limit != 0 && threads > limit {
+        if !Copies::fits(function, build, shape) {
             return Err(UncheckedReason::Registers);
         }
         let id = self.below.launches.next();
@@ -79,6 +82,7 @@ impl Copies {
         });
         self.below.records.expect();
         Ok(LaunchDecision::Checked {
+            build,
             function: copy,
             launch_parameter,
             plan: entry.clone(),

@@ -14,7 +14,7 @@ use crate::reporter::Reporter;
 use driver::sys::CUresult;
 use driver::{DeviceFailure, FailedKernel, FailedThread, kernel_error};
 use host::stacks;
-use model::layout::CHECKED_PREFIX;
+use model::layout::original_name;
 use model::layout::placed::is_placed;
 use model::{
     DeviceAddress, DeviceKind, Failure, Finding, Rule, RunningKernel, Subject, UncheckedReason,
@@ -270,7 +270,7 @@ impl Failures {
     /// The kernel with the first address that no live allocation holds, of those
     /// that its threads may have accessed.
     fn with_address(&self, mut kernel: FailedKernel) -> FailedKernel {
-        if let Some(name) = kernel.name.strip_prefix(CHECKED_PREFIX) {
+        if let Some(name) = original_name(&kernel.name) {
             kernel.name = name.to_owned();
         }
         let is_wrong = |thread: &&FailedThread| {
@@ -326,6 +326,7 @@ impl Failures {
             let place = left.iter().rposition(|recent| recent.function == original);
             let counted = match place.map(|place| left.remove(place).counted) {
                 Some(Some(counted)) => counted,
+                _ if function.copies.residual == Some(handle) => Counted::Residual,
                 _ if handle != original => Counted::Checked,
                 _ => Counted::Proved,
             };

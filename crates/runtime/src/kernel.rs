@@ -1,6 +1,6 @@
 //! A kernel that the program has a handle of, for those who launch it.
 
-use crate::functions::Function;
+use crate::functions::{Build, Function, KernelCopies};
 use instrument::EntryPlan;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,8 +16,8 @@ pub struct Resolved<'a> {
     pub module: u64,
     /// Mangled name.
     pub name: &'a str,
-    /// Handle of the instrumented copy.
-    pub copy: Option<u64>,
+    /// Handles of the instrumented copies.
+    pub copies: KernelCopies,
 }
 
 /// A kernel of a loaded module. Cheap to clone; it outlives its module.
@@ -45,9 +45,9 @@ impl Kernel {
         &self.0.name
     }
 
-    /// Handle of the instrumented copy.
-    pub fn copy(&self) -> Option<u64> {
-        self.0.checked
+    /// Handles of the instrumented copies.
+    pub fn copies(&self) -> KernelCopies {
+        self.0.copies
     }
 
     /// Its parameter layout, when it is instrumented.
@@ -55,19 +55,23 @@ impl Kernel {
         self.0.entry.as_ref()
     }
 
-    /// The instrumented copy, for the caller to ask the device how large its
-    /// blocks may be ([`Kernel::set_limit`]). `None` after the first call, and
-    /// where there is no copy.
-    pub fn copy_without_limit(&self) -> Option<u64> {
-        let copy = self.0.checked?;
-        let is_known = self.0.limit_known.load(Ordering::Relaxed)
+    /// The instrumented copies, for the caller to ask the device how large their
+    /// blocks may be ([`Kernel::set_limit`]). Empty after the first call.
+    pub fn copies_without_limit(&self) -> impl Iterator<Item = (Build, u64)> + use<> {
+        let is_known = self.0.copies == KernelCopies::default()
+            || self.0.limit_known.load(Ordering::Relaxed)
             || self.0.limit_known.swap(true, Ordering::Relaxed);
-        (!is_known).then_some(copy)
+        let copies = match is_known {
+            true => KernelCopies::default(),
+            false => self.0.copies,
+        };
+        let builds = [Build::Checked, Build::Residual].into_iter();
+        builds.filter_map(move |build| Some((build, copies.handle(build)?)))
     }
 
-    /// The largest block that the instrumented copy can be launched with
+    /// The largest block that an instrumented copy can be launched with
     /// (`CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`).
-    pub fn set_limit(&self, threads: u32) {
-        self.0.checked_threads.store(threads, Ordering::Relaxed);
+    pub fn set_limit(&self, build: Build, threads: u32) {
+        self.0.most_threads[build as usize].store(threads, Ordering::Relaxed);
     }
 }

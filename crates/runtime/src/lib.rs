@@ -59,6 +59,7 @@ pub use ending::Ending;
 pub use env::{Env, StartError};
 pub use failures::Failures;
 pub use frees::{FreeCall, FreeRequest, Frees};
+pub use functions::{Build, KernelCopies};
 pub use heap::{Layer, Owner, PartError, Redzones};
 pub use host::{settings_from_environment, write_stderr};
 pub use host_calls::{

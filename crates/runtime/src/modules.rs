@@ -147,10 +147,10 @@ impl Modules {
             in_library,
             module,
             name,
-            copy: checked,
+            copies,
         } = resolved;
         // Programs resolve a kernel again and again; its counts must stay.
-        if self.functions.knows(handle, module, name, checked) {
+        if self.functions.knows(handle, module, name, copies) {
             return;
         }
         let plan = self.plan(module);
@@ -164,11 +164,11 @@ impl Modules {
             in_library,
             name: name.to_string(),
             module,
-            checked,
+            copies,
             entry,
             plan,
             excluded,
-            checked_threads: AtomicU32::new(0),
+            most_threads: Default::default(),
             limit_known: AtomicBool::new(false),
             stacks: AtomicU32::new(0),
             answers: Answers::default(),

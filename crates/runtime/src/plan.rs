@@ -120,6 +120,7 @@ impl ModulePlan {
             .map(|(name, entry)| {
                 let entry = EntryPlan {
                     checked_name: None,
+                    residual: None,
                     uses_device_malloc: false,
                     ..(*entry).clone()
                 };

@@ -1,6 +1,6 @@
 //! What the program asks to be launched, and what is decided about it.
 
-use crate::functions::{Counted, Function};
+use crate::functions::{Build, Counted, Function};
 use crate::kernel::Kernel;
 use crate::streams::{StreamUse, Where};
 use instrument::{EntryPlan, LaunchShape};
@@ -47,8 +47,10 @@ pub enum LaunchDecision {
     Proved,
     /// The program's kernel as it is: the functions that it calls have checks.
     InPlace,
-    /// The instrumented copy.
+    /// An instrumented copy.
     Checked {
+        /// Which.
+        build: Build,
         /// Handle of the copy.
         function: u64,
         /// What goes into [`EntryPlan::launch_parameter`]; empty in lookup

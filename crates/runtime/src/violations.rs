@@ -134,13 +134,13 @@ impl Violations {
             self.env.error(&message, false);
         }
         // A proof says nothing of frees.
-        let is_access = |violation: &Violation<'_>| !violation.site.is_free();
-        if let Some(launch) = launch
-            && launch.proved
-            && violations.iter().any(is_access)
-        {
+        let contradicts = |launch: &&Launch| {
+            let mut accesses = violations.iter().filter(|one| !one.site.is_free());
+            accesses.any(|violation| launch.is_proved(violation.site.group))
+        };
+        if let Some(launch) = launch.filter(contradicts) {
             let message = format!(
-                "a launch of {} was proved to be in bounds, but the check of site {} in module {:#018x} failed at \
+                "in a launch of {}, an access was proved to be in bounds, but the check of site {} in module {:#018x} failed at \
                  {:#x}: this is an error of Ringfence, please report it, and run with --prove off until it is mended",
                 launch.function.name, record.site, record.module, record.address
             );

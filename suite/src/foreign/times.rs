@@ -75,6 +75,13 @@ pub struct KernelRow {
     /// Launches that ran the program's own kernel by default, as it was proved
     /// to be in bounds.
     pub proved: u64,
+    /// Launches that ran the copy by default in which accesses that are proved
+    /// carry no checks.
+    #[serde(default)]
+    pub residual: u64,
+    /// Registers of a thread of that copy, if it ran.
+    #[serde(default)]
+    pub residual_registers: Option<u32>,
     /// Registers of a thread: natively, and of the copy with checks.
     pub registers: [Option<u32>; 2],
     /// Bytes of local memory of a thread, the same.
@@ -117,7 +124,14 @@ pub struct Summary {
     pub worst: f64,
     /// Part of the kernels whose launches all ran the program's own code.
     pub native_share: f64,
-    /// The same with every launch checked.
+    /// Part of the kernels whose other launches all carried only the checks that
+    /// could not be proved.
+    #[serde(default)]
+    pub residual_share: f64,
+    /// Part of the kernels of which some launch carried all checks.
+    #[serde(default)]
+    pub full_share: f64,
+    /// As `geomean`, with every launch checked.
     pub checked_geomean: f64,
     /// As `p90`.
     pub checked_p90: f64,
@@ -317,6 +331,8 @@ fn kernel_row(
         ratio: round(default_us / native_us),
         checked_ratio: round(checked_us / native_us),
         proved: launches(&ran_default, Some(Ran::Proved)),
+        residual: launches(&ran_default, Some(Ran::Residual)),
+        residual_registers: code(&ran_default, Ran::Residual).and_then(|row| row.registers),
         registers: [
             own.as_ref().and_then(|row| row.registers),
             copy.as_ref().and_then(|row| row.registers),
@@ -372,14 +388,25 @@ fn mean(values: &[f64]) -> f64 {
     round(values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// Whether all launches ran the program's own code.
+fn is_native(kernel: &KernelRow) -> bool {
+    kernel.proved >= kernel.launches
+}
+
+/// Whether some launch carried all checks.
+fn is_full(kernel: &KernelRow) -> bool {
+    kernel.proved + kernel.residual < kernel.launches
+}
+
 fn summary(rows: &[ProgramRow]) -> Summary {
     let all = || rows.iter().flat_map(|row| &row.kernels);
     let counted: Vec<&KernelRow> = all().filter(|kernel| kernel.counts).collect();
     let ratios: Vec<f64> = counted.iter().map(|kernel| kernel.ratio).collect();
     let checked: Vec<f64> = counted.iter().map(|kernel| kernel.checked_ratio).collect();
-    let native = counted
-        .iter()
-        .filter(|kernel| kernel.proved >= kernel.launches);
+    let share = |of: fn(&KernelRow) -> bool| {
+        let these = counted.iter().filter(|kernel| of(kernel)).count();
+        round(these as f64 / counted.len().max(1) as f64)
+    };
     let short = all().filter(|kernel| !kernel.counts && kernel.native_us < SHORTEST_US);
     let programs: Vec<&ProgramRow> = rows
         .iter()
@@ -421,7 +448,9 @@ fn summary(rows: &[ProgramRow]) -> Summary {
         geomean: geomean(&ratios),
         p90: quantile(&ratios, 0.9),
         worst: quantile(&ratios, 1.0),
-        native_share: round(native.count() as f64 / counted.len().max(1) as f64),
+        native_share: share(is_native),
+        residual_share: share(|kernel| !is_native(kernel) && !is_full(kernel)),
+        full_share: share(is_full),
         checked_geomean: geomean(&checked),
         checked_p90: quantile(&checked, 0.9),
         checked_worst: quantile(&checked, 1.0),
@@ -518,6 +547,36 @@ mod tests {
         assert_eq!((summary.registers, summary.checked_registers), (20.0, 40.0));
         assert_eq!(summary.memory_geomean, 1.5);
         assert_eq!(results.rows[0].kernels[0].proved, 3);
+    }
+
+    #[test]
+    fn kernels_are_told_apart_by_the_checks_that_their_launches_carried() {
+        let shares = |ran: &[(&str, Ran, u64, f64)]| {
+            let mut all = samples();
+            all[1] = sample("default", 0, ran);
+            let results = summarize(&all, String::new()).unwrap();
+            let summary = results.summary;
+            let row = &results.rows[0].kernels[0];
+            let shares = [
+                summary.native_share,
+                summary.residual_share,
+                summary.full_share,
+            ];
+            (shares, row.residual, row.residual_registers)
+        };
+        let proved = ("a", Ran::Proved, 3, 100.0);
+        assert_eq!(
+            shares(&[proved, ("a", Ran::Checked, 1, 200.0)]),
+            ([0.0, 0.0, 1.0], 0, None)
+        );
+        assert_eq!(
+            shares(&[proved, ("a", Ran::Residual, 1, 120.0)]),
+            ([0.0, 1.0, 0.0], 1, Some(20))
+        );
+        assert_eq!(
+            shares(&[("a", Ran::Proved, 4, 100.0)]),
+            ([1.0, 0.0, 0.0], 0, None)
+        );
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub use program::{Bounds, Input, LaunchShape, Program, Values};
 pub use relative::BoundedPointer;
 
 /// One check that a kernel makes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     /// Index of the instruction.
     pub instruction: u32,
@@ -93,5 +93,26 @@ impl Program {
                 .map_err(|reason| (Some(index), reason))?;
         }
         Ok(compile.finish())
+    }
+
+    /// Which of `queries` can be decided at a launch, each for itself: those of
+    /// which [`Program::of`] makes a program, whatever the others are. What is
+    /// proved of one access must not depend on the others being in bounds: a
+    /// launch may run a kernel in which they are checked, and a load that fails
+    /// its check reads zero.
+    pub fn provable(analysis: &Analysis<'_, '_>, queries: &[Query]) -> Vec<bool> {
+        let mut provable = vec![false; queries.len()];
+        let Some(mut compile) = Compile::of(analysis) else {
+            return provable;
+        };
+        for (query, is_provable) in queries.iter().zip(&mut provable) {
+            match compile.check(query) {
+                Ok(()) => *is_provable = true,
+                Err(Unprovable::Address) => {}
+                // The program is full.
+                Err(Unprovable::Size) => break,
+            }
+        }
+        provable
     }
 }

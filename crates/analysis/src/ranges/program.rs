@@ -78,7 +78,7 @@ pub enum Bounds {
 }
 
 /// One check of the kernel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) address: NodeId,
     /// Not empty if the check is reached.
@@ -127,7 +127,7 @@ impl Values {
 }
 
 /// Decides whether all accesses of a launch are in bounds and aligned.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     pub(crate) nodes: Vec<Node>,
     pub(crate) terms: Vec<(NodeId, i64)>,

@@ -74,6 +74,9 @@ struct Accesses {
     /// What prevents every launch from being proved in bounds; none if that
     /// depends on the launch.
     proof_obstacle: Option<ProofObstacle>,
+    /// Sites of the kernel that carry no checks in its residual copy, if it has
+    /// one.
+    residual_without: Option<u32>,
 }
 
 /// Why all launches of a kernel are checked.
@@ -265,6 +268,10 @@ impl Inspection {
                 weak: entry.coverage.weak_sites,
                 unchecked: entry.coverage.unchecked_sites,
                 calls_without_bounds: entry.coverage.calls_without_bounds,
+                residual_without: entry.residual.as_ref().map(|residual| {
+                    let sites = instrumented.sites.iter();
+                    sites.filter(|site| residual.elides(site.group)).count() as u32
+                }),
                 proof_obstacle: entry.proof.err().map(|obstacle| {
                     let at_line = |site: &&AccessSite| {
                         site.function == entry.name && Some(site.ptx_line) == obstacle.line

@@ -101,6 +101,12 @@ fn describe(accesses: &Accesses) -> String {
         );
     }
     let _ = write!(text, "\n  {}", proofs(accesses.proof_obstacle.as_ref()));
+    if let Some(sites) = accesses.residual_without {
+        let _ = write!(
+            text,
+            "; {sites} of the accesses carry no checks where they are shown to be in bounds"
+        );
+    }
     text
 }
 

@@ -71,7 +71,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             refreshed: false,
             passed: FxHashMap::default(),
         };
-        for group in &plan.groups {
+        for group in plan.checked_groups() {
             if let (
                 Source::Root(root),
                 Extent::Bytes(bytes @ 1..) | Extent::BytesUnless(bytes @ 1.., _),

@@ -16,6 +16,7 @@
 mod across;
 mod aligned;
 mod body;
+mod callees;
 mod calls;
 mod demand;
 mod emit;
@@ -29,6 +30,7 @@ mod pieces;
 mod plan;
 mod predicated_off;
 mod prove;
+mod residual;
 mod shadow;
 mod source;
 mod strings;
@@ -36,21 +38,25 @@ mod text;
 mod window;
 
 use crate::error::Error;
-use crate::output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason};
+use crate::output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason, Residual};
 use crate::parameters::{self, ParameterSlot};
 use crate::patch::{Patch, put};
 use crate::protocol::{CALLED, LABEL_PREFIX, NAME_PREFIX, REGISTER_PREFIX};
 use crate::sites::Sites;
 use crate::{device_heap, device_runtime, support};
 use across::FunctionSummary;
-use analysis::{Analysis, Lost, ModuleSymbols, Nameable, Texts, end_of_declarations};
+use analysis::{Analysis, Lost, ModuleSymbols, Nameable, Program, Texts, end_of_declarations};
+use callees::{Done, finish_allocations, finish_entries, stack_is_unknown};
 use demand::About;
 use model::layout::shadow::{Encoding, LAUNCH_WINDOW};
-use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
+use model::layout::{
+    CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, RESIDUAL_PREFIX,
+};
 use model::{Checked, KernelCoverage, SiteId};
 use plan::Plan;
 use ptx::{Function, Item, Module};
-use rustc_hash::{FxHashMap, FxHashSet};
+use residual::Elided;
+use rustc_hash::FxHashMap;
 
 pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented, Error> {
     let module = ptx::parse(source).map_err(Error::Syntax)?;
@@ -97,6 +103,10 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         summaries.extend(pass.summary(function)?);
     }
     let dispatches = across::connect(&module, &mut summaries);
+    for summary in &summaries {
+        let name = summary.function.name.to_owned();
+        pass.functions.insert(name, Done::of(summary));
+    }
     let mut at = 0;
     let mut helpers_at = None;
     let mut declarations = String::new();
@@ -149,16 +159,6 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         device_runtime: device_runtime::called(&module).map(str::to_owned),
         shadow,
     })
-}
-
-/// The facts about a function that other functions and the output need.
-#[derive(Default)]
-struct Done {
-    coverage: KernelCoverage,
-    calls: Vec<String>,
-    calls_unknown: bool,
-    /// It carries checks, or has accesses that cannot be checked.
-    has_checks: bool,
 }
 
 struct Pass<'x, 'a> {
@@ -235,10 +235,21 @@ impl<'x, 'a> Pass<'x, 'a> {
         if function.is_entry {
             self.original(&summary);
             let launch_parameter = self.launch_parameter(&mut summary);
+            let proof = self.proof(&summary);
+            let mut residual = None;
             if checked {
-                self.copy(&mut summary, launch_parameter.map(|slot| slot.size));
+                let size = launch_parameter.map(|slot| slot.size);
+                self.copy(&mut summary, CHECKED_PREFIX, size);
+                let elided = proof.as_ref().err().and_then(|obstacle| {
+                    residual::elided(&summary.analysis, &summary.plan, obstacle)
+                });
+                residual = elided.map(|elided| self.residual(&mut summary, elided, size));
             }
-            self.entry(&summary, launch_parameter.filter(|_| checked));
+            self.entry(
+                &summary,
+                launch_parameter.filter(|_| checked),
+                (proof, residual),
+            );
         } else {
             if summary.is_checked_in_place && checked {
                 summary.plan.launch = false;
@@ -248,24 +259,34 @@ impl<'x, 'a> Pass<'x, 'a> {
             }
             if summary.has_copy {
                 let size = launch_size(&summary.plan);
-                let (head, end) = (self.head(&summary, Some(size)), self.head_end(function));
+                let (head, end) = (
+                    self.head(&summary, CHECKED_PREFIX, Some(size)),
+                    self.head_end(function),
+                );
                 let (start, source) = (function.span.start, self.module.source);
                 head.render(source, (start, end), start, "", declarations);
                 declarations.truncate(declarations.trim_end().len());
                 declarations.push_str(";\n");
-                self.copy(&mut summary, Some(size));
+                self.copy(&mut summary, CHECKED_PREFIX, Some(size));
             }
         }
-        let (calls, calls_unknown) = plan::callees(&summary.analysis.code);
-        self.functions.insert(
-            function.name.to_owned(),
-            Done {
-                has_checks: checked || !summary.plan.coverage.unchecked_sites.is_empty(),
-                coverage: summary.plan.coverage,
-                calls,
-                calls_unknown,
-            },
-        );
+    }
+
+    /// The program that proves all accesses of an entry, or the obstacle.
+    fn proof(&self, summary: &FunctionSummary<'_, '_>) -> Result<Program, Obstacle> {
+        let FunctionSummary { analysis, plan, .. } = summary;
+        let calls_checks = self
+            .functions
+            .get(summary.function.name)
+            .is_some_and(|own| prove::calls_checks(own, &self.functions));
+        match prove::proof(analysis, plan, self.module.source) {
+            Err(obstacle) if obstacle.reason != Reason::NoChecks => Err(obstacle),
+            _ if calls_checks => Err(Obstacle {
+                reason: Reason::Call,
+                line: None,
+            }),
+            other => other,
+        }
     }
 
     /// The slot of an entry's launch parameter; `None` if it does not fit.
@@ -296,6 +317,7 @@ impl<'x, 'a> Pass<'x, 'a> {
         &mut self,
         summary: &FunctionSummary<'_, '_>,
         launch_parameter: Option<ParameterSlot>,
+        (proof, residual): (Result<Program, Obstacle>, Option<Residual>),
     ) {
         let (plan, name) = (&summary.plan, summary.function.name);
         self.entries.push(EntryPlan {
@@ -311,15 +333,42 @@ impl<'x, 'a> Pass<'x, 'a> {
             },
             coverage: KernelCoverage::default(),
             uses_device_malloc: false,
-            proof: prove::proof(&summary.analysis, plan, self.module.source),
+            proof,
+            residual,
         });
     }
 
-    /// The checked copy of a function.
-    fn copy(&mut self, summary: &mut FunctionSummary<'_, '_>, launch_size: Option<u32>) {
+    /// The residual copy of an entry.
+    fn residual(
+        &mut self,
+        summary: &mut FunctionSummary<'_, '_>,
+        elided: Elided,
+        launch_size: Option<u32>,
+    ) -> Residual {
+        let sites = elided.sites(&summary.plan);
+        summary.plan.elide(&elided.groups);
+        self.copy(summary, RESIDUAL_PREFIX, launch_size);
+        Residual {
+            name: format!("{RESIDUAL_PREFIX}{}", summary.function.name),
+            proof: elided.proof,
+            queries: elided.queries,
+            elided: sites,
+        }
+    }
+
+    /// An instrumented copy of a function.
+    fn copy(
+        &mut self,
+        summary: &mut FunctionSummary<'_, '_>,
+        prefix: &str,
+        launch_size: Option<u32>,
+    ) {
         summary.plan.launch = launch_size.is_some();
-        self.out.push_str("\n// Checked copy.\n");
-        let head = self.head(summary, launch_size);
+        self.out.push_str(match prefix {
+            RESIDUAL_PREFIX => "\n// Residual copy.\n",
+            _ => "\n// Checked copy.\n",
+        });
+        let head = self.head(summary, prefix, launch_size);
         self.body(summary, summary.function.span.start, &head);
     }
 
@@ -363,7 +412,12 @@ impl<'x, 'a> Pass<'x, 'a> {
     }
 
     /// Edits of the head of a copy.
-    fn head(&self, summary: &FunctionSummary<'_, '_>, launch_size: Option<u32>) -> Patch {
+    fn head(
+        &self,
+        summary: &FunctionSummary<'_, '_>,
+        prefix: &str,
+        launch_size: Option<u32>,
+    ) -> Patch {
         let (function, source) = (summary.function, self.module.source);
         let mut patch = Patch::default();
         if !function.is_entry {
@@ -384,7 +438,7 @@ impl<'x, 'a> Pass<'x, 'a> {
                 });
             }
         }
-        rename_copy(&mut patch, function, launch_size, source);
+        rename_copy(&mut patch, function, (prefix, launch_size), source);
         patch
     }
 }
@@ -411,10 +465,15 @@ impl<'x, 'a> Pass<'x, 'a> {
 }
 
 /// Adds the prefix to the copy's name, and its last parameter.
-fn rename_copy(patch: &mut Patch, function: &Function<'_>, launch_size: Option<u32>, source: &str) {
+fn rename_copy(
+    patch: &mut Patch,
+    function: &Function<'_>,
+    (prefix, launch_size): (&str, Option<u32>),
+    source: &str,
+) {
     let name = function.name_span;
     patch.edit(name.start, name.end, |out| {
-        out.push_str(CHECKED_PREFIX);
+        out.push_str(prefix);
         out.push_str(function.name);
     });
     let Some(size) = launch_size else { return };
@@ -478,110 +537,4 @@ fn variables(module: &Module<'_>) -> Vec<DeviceVariable> {
             })
         })
         .collect()
-}
-
-/// Adds to each entry the facts about its callees.
-fn finish_entries(entries: &mut [EntryPlan], functions: &FxHashMap<String, Done>) {
-    for entry in entries {
-        let Some(own) = functions.get(&entry.name) else {
-            continue;
-        };
-        entry.coverage = own.coverage.clone();
-        let may_be_proved = match &entry.proof {
-            Ok(_) => true,
-            Err(obstacle) => obstacle.reason == Reason::NoChecks,
-        };
-        if may_be_proved && prove::calls_checks(own, functions) {
-            entry.proof = Err(Obstacle {
-                reason: Reason::Call,
-                line: None,
-            });
-        }
-        let direct: FxHashSet<&str> = own.calls.iter().map(String::as_str).collect();
-        for callee in direct
-            .iter()
-            .filter(|name| **name != entry.name)
-            .filter_map(|name| functions.get(*name))
-        {
-            entry.coverage.exact_sites += callee.coverage.exact_sites;
-            entry.coverage.weak_sites += callee.coverage.weak_sites;
-            entry.coverage.calls_without_bounds += callee.coverage.calls_without_bounds;
-            for (opcode, count) in &callee.coverage.unchecked_sites {
-                *entry
-                    .coverage
-                    .unchecked_sites
-                    .entry(opcode.clone())
-                    .or_default() += count;
-            }
-        }
-    }
-}
-
-/// Whether a function with checks calls itself, directly or indirectly, or
-/// calls through pointers.
-fn stack_is_unknown(functions: &FxHashMap<String, Done>) -> bool {
-    if !functions.values().any(|done| done.has_checks) {
-        return false;
-    }
-    // Functions on the current path (false), or proved to reach no cycle
-    // (true).
-    let mut followed: FxHashMap<&str, bool> = FxHashMap::default();
-    for name in functions.keys() {
-        let mut path = vec![(name.as_str(), false)];
-        while let Some((name, is_left)) = path.pop() {
-            if is_left {
-                followed.insert(name, true);
-                continue;
-            }
-            match followed.get(name) {
-                Some(true) => continue,
-                Some(false) => return true,
-                None => {}
-            }
-            let Some(done) = functions.get(name) else {
-                continue;
-            };
-            if done.calls_unknown {
-                return true;
-            }
-            followed.insert(name, false);
-            path.push((name, true));
-            let called: FxHashSet<&str> = done.calls.iter().map(String::as_str).collect();
-            path.extend(called.into_iter().map(|name| (name, false)));
-        }
-    }
-    false
-}
-
-/// Finds the entries that may call the driver's own `malloc`.
-fn finish_allocations(
-    entries: &mut [EntryPlan],
-    functions: &FxHashMap<String, Done>,
-    module: &Module<'_>,
-) {
-    if !device_heap::declares(module) {
-        return;
-    }
-    for entry in entries {
-        let mut seen: FxHashSet<&str> = FxHashSet::default();
-        let mut stack = vec![entry.name.as_str()];
-        while let Some(name) = stack.pop() {
-            if name == "malloc" {
-                entry.uses_device_malloc = true;
-                break;
-            }
-            if !seen.insert(name) {
-                continue;
-            }
-            match functions.get(name) {
-                // An indirect call may reach any function of the module.
-                Some(done) if done.calls_unknown => {
-                    entry.uses_device_malloc = true;
-                    break;
-                }
-                Some(done) => stack.extend(done.calls.iter().map(String::as_str)),
-                None => {}
-            }
-        }
-    }
 }

@@ -297,6 +297,18 @@ impl Plan {
             || self.needed.iter().any(is_in_window)
     }
 
+    /// Leaves out the checks of these groups. What other checks may need stays.
+    pub(super) fn elide(&mut self, groups: &[bool]) {
+        self.accesses
+            .retain(|access| !groups[access.group as usize]);
+    }
+
+    /// The groups whose checks are written, by number.
+    pub(super) fn checked_groups(&self) -> impl Iterator<Item = &Group> {
+        let leaders = self.accesses.iter().filter(|access| access.leads);
+        leaders.map(|leader| &self.groups[leader.group as usize])
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.accesses.is_empty() && self.prints.is_empty()
     }

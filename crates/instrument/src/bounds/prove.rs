@@ -1,9 +1,10 @@
 //! Whether a launch can be proved in bounds as a whole, so that the original
-//! runs: turns a plan's groups into questions for [`analysis::Program`].
+//! runs, or at least for some accesses (`residual`): turns a plan's groups into
+//! questions for [`analysis::Program`].
 
-use super::Done;
 use super::aligned::Aligned;
-use super::plan::{Base, Group, Plan, Source};
+use super::callees::Done;
+use super::plan::{Base, Group, Plan, Planned, Source};
 use crate::output::{Obstacle, Reason};
 use analysis::{Alignment, Analysis, Bounds, Program, Query, Root, SymbolId, Unprovable};
 use ptx::table::Extent;
@@ -40,23 +41,10 @@ pub(super) fn proof(
     }
     let mut queries = Vec::with_capacity(plan.groups.len());
     for access in plan.accesses.iter().filter(|access| access.leads) {
-        let group = &plan.groups[access.group as usize];
-        let Some(held) = held(analysis, group) else {
-            return obstacle(Reason::Buffer, Some(access.instruction));
-        };
-        let Some(bytes) = bytes(group) else {
-            return obstacle(Reason::Extent, Some(access.instruction));
-        };
-        queries.push(Query {
-            instruction: access.instruction,
-            operand: access.operand,
-            symbol: held.symbol,
-            generic: group.window.is_none(),
-            low: group.low.saturating_sub(held.start.into()),
-            bytes,
-            bounds: held.bounds,
-            alignment: alignment(group),
-        });
+        match query(analysis, plan, access) {
+            Ok(query) => queries.push(query),
+            Err(reason) => return obstacle(reason, Some(access.instruction)),
+        }
     }
     Program::of(analysis, &queries).or_else(|(index, unprovable)| {
         let instruction = index.map(|index| queries[index].instruction);
@@ -65,6 +53,28 @@ pub(super) fn proof(
             Unprovable::Size => Reason::Size,
         };
         obstacle(reason, instruction)
+    })
+}
+
+/// What must hold for the group of an access, so that it needs no check; or why
+/// that cannot be said.
+pub(super) fn query(
+    analysis: &Analysis<'_, '_>,
+    plan: &Plan,
+    leader: &Planned,
+) -> Result<Query, Reason> {
+    let group = &plan.groups[leader.group as usize];
+    let held = held(analysis, group).ok_or(Reason::Buffer)?;
+    let bytes = bytes(group).ok_or(Reason::Extent)?;
+    Ok(Query {
+        instruction: leader.instruction,
+        operand: leader.operand,
+        symbol: held.symbol,
+        generic: group.window.is_none(),
+        low: group.low.saturating_sub(held.start.into()),
+        bytes,
+        bounds: held.bounds,
+        alignment: alignment(group),
     })
 }
 

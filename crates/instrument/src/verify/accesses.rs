@@ -31,7 +31,7 @@ impl<'a> Subject<'_, 'a> {
     }
 
     /// The base of the address in the instrumented text.
-    fn base(&self) -> Option<&'a str> {
+    pub(super) fn base(&self) -> Option<&'a str> {
         match &self.new.operands.get(self.access.operand)?.kind {
             OperandKind::Address(address) => address.base,
             _ => None,
@@ -139,6 +139,9 @@ impl State {
             is_checked |= match duty(&subject, input) {
                 Some(duty) => {
                     self.sites += 1;
+                    if self.is_unchecked(&subject, &duty, input, errors) {
+                        continue;
+                    }
                     self.reports.has_checks = true;
                     self.held(&subject, duty, input, errors);
                     true
@@ -161,6 +164,36 @@ impl State {
                 "an instruction that needs no check may be left out",
             );
         }
+    }
+
+    /// Whether some verdict decides about an access.
+    pub(super) fn has_verdict(
+        &self,
+        subject: &Subject<'_, '_>,
+        duty: &Duty,
+        input: &Input<'_, '_, '_>,
+    ) -> bool {
+        match duty {
+            Duty::InWindow(extent) => self.window_verdicts(subject).any(|name| {
+                self.verdicts.get(&name).is_some_and(|verdict| {
+                    let declared = self.size_of(verdict, *extent, input);
+                    self.covers_bytes(verdict, subject, declared, input)
+                })
+            }),
+            Duty::Address(_) if subject.base().is_some_and(is_own) => true,
+            Duty::Address(_) => self.skipping_verdict(subject).is_some(),
+        }
+    }
+
+    /// The verdict that predicates an access off.
+    fn skipping_verdict(&self, subject: &Subject<'_, '_>) -> Option<(Text, Verdict)> {
+        let original = subject.address().map_or("", |(base, _)| base);
+        let predicates = self.skipping_verdicts(subject.old, subject.new);
+        predicates.into_iter().find_map(|name| {
+            let verdict = self.verdicts.get(&name)?;
+            self.is_of(&verdict.distance.pointer, original)
+                .then(|| (name.clone(), verdict.clone()))
+        })
     }
 
     fn held(
@@ -224,14 +257,7 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
-        let original = subject.address().map_or("", |(base, _)| base);
-        let predicates = self.skipping_verdicts(subject.old, subject.new);
-        let verdict = predicates.into_iter().find_map(|name| {
-            let verdict = self.verdicts.get(&name)?;
-            self.is_of(&verdict.distance.pointer, original)
-                .then(|| (name.clone(), verdict.clone()))
-        });
-        match verdict {
+        match self.skipping_verdict(subject) {
             Some((name, verdict)) => self.judge((&name, &verdict), subject, owed, input, errors),
             None => errors.at(
                 subject.new.span,

@@ -7,6 +7,7 @@ use super::facts::Frame;
 use super::lookups::Found;
 use super::predicated_off::PredicatedOffCode;
 use super::reports::Reports;
+use super::residual::Unchecked;
 use super::roots::{Roots, is_of_bounds};
 use super::statements::{Matched, Piece};
 use super::strings::Strings;
@@ -64,6 +65,8 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) shadows: u32,
     /// Checks are against shadow memory.
     pub(super) shadow: Option<Encoding>,
+    /// It is a residual copy: accesses that are proved have no checks.
+    pub(super) is_residual: bool,
     /// Labels that statements of the function name.
     pub(super) targets: &'x FxHashSet<&'a str>,
 }
@@ -144,6 +147,8 @@ pub(super) struct State {
     /// The site that a call of the device heap names.
     pub(super) heap_site: Option<u32>,
     pub(super) heap_sites: Vec<(u32, ptx::Span)>,
+    /// Accesses of a residual copy that have no checks.
+    pub(super) unchecked: Vec<Unchecked>,
     /// The text up to here was read as a whole.
     read_until: u32,
 }
@@ -174,6 +179,7 @@ pub(super) fn follow(
         },
         relies: state.calls.relies,
         heap_sites: state.heap_sites.iter().map(|(site, _)| *site).collect(),
+        unchecked: state.unchecked,
     }
 }
 
@@ -209,6 +215,8 @@ pub(super) struct Followed {
     pub(super) relies: Vec<Reliance>,
     /// The sites of its calls of the device heap.
     pub(super) heap_sites: Vec<u32>,
+    /// Its accesses without checks, if it is a residual copy.
+    pub(super) unchecked: Vec<Unchecked>,
 }
 
 /// Whether a register is a limit that belongs to a root: each has one

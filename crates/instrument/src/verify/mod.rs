@@ -16,7 +16,9 @@
 //!    is predicated off.
 //! 3. **Every access is checked**, unless the text of the module shows that it
 //!    is aligned and inside, or nothing is known of its memory (`accesses::duty`).
-//!    A verdict in its block selected its address, or predicates it off.
+//!    A verdict in its block selected its address, or predicates it off. In a
+//!    residual copy it may be as it was instead, if the analysis can prove it at
+//!    a launch; then the program that the host asks is about it (`residual`).
 //! 4. **A verdict is about the access**: its address and all bytes that it uses,
 //!    under its guard, of its lanes, and it is still true where it is used.
 //! 5. **The bounds are the right ones**: those of the object that the address
@@ -49,7 +51,10 @@
 //!   alignment, lanes, and how an instruction can be predicated off.
 //! * `analysis`: control flow, values of registers, where a pointer was derived
 //!   from and whether that is in doubt, low bits of addresses, objects of frames
-//!   and fields, what `printf` reads, which symbols can be named.
+//!   and fields, what `printf` reads, which symbols can be named; and which
+//!   ranges an address has at a launch ([`analysis::Program`]). That the host
+//!   launches originals and residual copies only where their programs hold, with
+//!   the launch's own values.
 //! * `model::layout`: addresses and records that host and device share.
 //! * `crate::support`: the text of the functions that checks call;
 //!   `crate::parameters`: the layout of parameter blocks; `crate::protocol`:
@@ -71,6 +76,7 @@ mod lookups;
 mod module;
 mod predicated_off;
 mod reports;
+mod residual;
 mod roots;
 mod statements;
 mod strings;
@@ -80,7 +86,7 @@ mod verdicts;
 mod windows;
 mod written;
 
-use crate::output::Instrumented;
+use crate::output::{EntryPlan, Instrumented};
 use model::layout::shadow::Encoding;
 use module::Judge;
 use ptx::{Position, Span};
@@ -103,7 +109,7 @@ pub struct VerifyError {
 /// # Errors
 /// All that is wrong, in text order.
 pub fn verify(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> {
-    judge(source, instrumented, Wanted::Checks).map(|_| ())
+    judge(source, instrumented, Wanted::Checks, None).map(|_| ())
 }
 
 /// The same, and that the tables which the host reads fit the text.
@@ -112,7 +118,7 @@ pub fn verify(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> 
 /// All that is wrong, in text order.
 pub fn verify_output(source: &str, done: &Instrumented) -> Result<(), Vec<VerifyError>> {
     let wanted = done.shadow.map_or(Wanted::Checks, Wanted::Shadow);
-    let found = judge(source, &done.text, wanted)?;
+    let found = judge(source, &done.text, wanted, Some(&done.entries))?;
     let mut errors = Errors {
         text: &done.text,
         list: Vec::new(),
@@ -130,21 +136,39 @@ pub fn verify_output(source: &str, done: &Instrumented) -> Result<(), Vec<Verify
         errors.at(start, "the module has another tag");
     }
     for entry in &done.entries {
-        let none = Vec::new();
-        let takes = found.entries.get(&entry.name).unwrap_or(&none);
-        let fits = takes.len() <= entry.roots.len()
-            && takes.iter().all(|(at, offset)| {
-                let place = calls::pair_number(*at);
-                place.and_then(|place| entry.roots.get(place)) == Some(offset)
-            });
-        if !fits {
-            errors.at(
-                start,
-                format!("`{}` takes the bounds of other parameters", entry.name),
-            );
+        let residual = entry.residual.as_ref().map(|residual| &residual.name);
+        for name in [Some(&entry.name), residual].into_iter().flatten() {
+            let takes = found.entries.get(name).map_or(&[][..], Vec::as_slice);
+            let fits = takes.len() <= entry.roots.len()
+                && takes.iter().all(|(at, offset)| {
+                    let place = calls::pair_number(*at);
+                    place.and_then(|place| entry.roots.get(place)) == Some(offset)
+                });
+            if !fits {
+                let message = format!("`{name}` takes the bounds of other parameters");
+                errors.at(start, message);
+            }
+        }
+        let unchecked = found.unchecked.get(&entry.name).map(Vec::as_slice);
+        if !fits_sites(entry, unchecked, done) {
+            let message = format!("`{}` has other accesses without checks", entry.name);
+            errors.at(start, message);
         }
     }
     errors.into_result()
+}
+
+/// Whether the sites that the host takes for those without checks in a residual
+/// copy are `unchecked`, where there is such a copy.
+fn fits_sites(entry: &EntryPlan, unchecked: Option<&[u32]>, done: &Instrumented) -> bool {
+    let (residual, unchecked) = match (&entry.residual, unchecked) {
+        (Some(residual), Some(unchecked)) => (residual, unchecked),
+        (residual, unchecked) => return residual.is_none() && unchecked.is_none(),
+    };
+    let elided = done.sites.iter().filter(|site| residual.elides(site.group));
+    elided.map(|site| site.id.0).eq(unchecked.iter().copied())
+        && residual.elided.is_sorted()
+        && entry.proof.is_err()
 }
 
 /// As [`verify`], of text whose accesses to global memory are checked against
@@ -157,7 +181,7 @@ pub fn verify_shadow(
     instrumented: &str,
     encoding: Encoding,
 ) -> Result<(), Vec<VerifyError>> {
-    judge(source, instrumented, Wanted::Shadow(encoding)).map(|_| ())
+    judge(source, instrumented, Wanted::Shadow(encoding), None).map(|_| ())
 }
 
 /// Checks PTX in which only calls of `malloc` and `free` were redirected:
@@ -168,7 +192,7 @@ pub fn verify_shadow(
 /// # Errors
 /// All that is wrong, in text order.
 pub fn verify_heap_calls(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> {
-    judge(source, instrumented, Wanted::HeapCalls).map(|_| ())
+    judge(source, instrumented, Wanted::HeapCalls, None).map(|_| ())
 }
 
 /// What the pass was to do.
@@ -186,6 +210,7 @@ fn judge(
     source: &str,
     instrumented: &str,
     wanted: Wanted,
+    entries: Option<&[EntryPlan]>,
 ) -> Result<module::Found, Vec<VerifyError>> {
     let mut errors = Errors {
         text: instrumented,
@@ -208,7 +233,7 @@ fn judge(
     let new = parse(instrumented, "the instrumented text", &mut errors);
     let mut found = module::Found::default();
     if let (Some(old), Some(new)) = (old, new) {
-        found = Judge::judge(&old, &new, wanted, &mut errors);
+        found = Judge::judge((&old, &new), wanted, entries, &mut errors);
     }
     errors.into_result().map(|()| found)
 }

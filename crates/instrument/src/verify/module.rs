@@ -2,12 +2,15 @@
 
 use super::calls::{self, Callees, Order, Reliance};
 use super::facts::own_frame;
-use super::{Errors, Wanted, checks, statements, through};
+use super::{Errors, Wanted, checks, residual, statements, through};
+use crate::output::EntryPlan;
 use crate::protocol::{FREE, MALLOC};
 use crate::support;
 use analysis::{Analysis, ModuleSymbols, Nameable, Texts, mentioned};
 use model::layout::shadow::Encoding;
-use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
+use model::layout::{
+    CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, RESIDUAL_PREFIX, original_name,
+};
 use ptx::{Function, Item, Mnemonic, Modifier, Module, Span, Statement};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -20,6 +23,8 @@ pub(super) struct Found {
     /// place.
     pub(super) entries: FxHashMap<String, Vec<(u64, u32)>>,
     pub(super) tag: u64,
+    /// Of each entry with a residual copy, the sites without checks in it.
+    pub(super) unchecked: FxHashMap<String, Vec<u32>>,
 }
 
 /// What a module is judged by.
@@ -46,6 +51,9 @@ pub(super) struct Judge<'x, 'a> {
     /// callers.
     orders: FxHashMap<String, Order>,
     relies: Vec<Reliance>,
+    /// What the host gets, if that is judged, too.
+    declared: Option<&'x [EntryPlan]>,
+    unchecked: FxHashMap<String, Vec<u32>>,
 }
 
 /// Two functions: the source's, and one that is instrumented.
@@ -53,9 +61,9 @@ type Pair<'x, 'a> = (&'x Function<'a>, &'x Function<'a>);
 
 impl<'x, 'a> Judge<'x, 'a> {
     pub(super) fn judge(
-        old: &'x Module<'a>,
-        new: &'x Module<'a>,
+        (old, new): (&'x Module<'a>, &'x Module<'a>),
         wanted: Wanted,
+        declared: Option<&'x [EntryPlan]>,
         errors: &mut Errors<'_>,
     ) -> Found {
         let mut judge = Judge {
@@ -77,6 +85,8 @@ impl<'x, 'a> Judge<'x, 'a> {
             heap_of: FxHashMap::default(),
             orders: FxHashMap::default(),
             relies: Vec::new(),
+            declared,
+            unchecked: FxHashMap::default(),
         };
         judge.callees.classes = through::classes(old, new, &judge.callees, errors);
         judge.find_unchecked();
@@ -87,6 +97,7 @@ impl<'x, 'a> Judge<'x, 'a> {
             sites: judge.sites,
             entries: entries.map(|(name, order)| (name, order.takes)).collect(),
             tag: judge.tag,
+            unchecked: judge.unchecked,
         }
     }
 
@@ -118,7 +129,7 @@ impl<'x, 'a> Judge<'x, 'a> {
 
     /// Judges a checked copy; whether it is one.
     fn copy(&mut self, function: &'x Function<'a>, errors: &mut Errors<'_>) -> bool {
-        let Some(name) = function.name.strip_prefix(CHECKED_PREFIX) else {
+        let Some(name) = original_name(function.name) else {
             return false;
         };
         let original = self
@@ -130,6 +141,12 @@ impl<'x, 'a> Judge<'x, 'a> {
             errors.at(function.span, message);
             return true;
         };
+        if is_residual(function) && !(original.is_entry && self.checks) {
+            errors.at(
+                function.span,
+                "only kernels with checks have residual copies",
+            );
+        }
         self.signature((original, function), errors);
         if function.body.is_none() {
             if !calls::is_declared_as_defined(self.new, function) {
@@ -272,6 +289,11 @@ impl<'x, 'a> Judge<'x, 'a> {
         self.relies.extend(followed.relies);
         if function.name.starts_with(CHECKED_PREFIX) {
             self.orders.insert(original.name.to_owned(), followed.order);
+        } else if is_residual(function) {
+            self.orders.insert(function.name.to_owned(), followed.order);
+            let unchecked = followed.unchecked.iter().map(|access| access.site);
+            let unchecked = unchecked.collect();
+            self.unchecked.insert(original.name.to_owned(), unchecked);
         }
     }
 
@@ -324,9 +346,17 @@ impl<'x, 'a> Judge<'x, 'a> {
             sites_before: before,
             shadows: shadows(function),
             shadow: self.shadow,
+            is_residual: is_residual(function),
             targets: &targets(original),
         };
-        Some(checks::follow(&input, &matched, errors))
+        let followed = checks::follow(&input, &matched, errors);
+        if input.is_residual {
+            let mut declared = self.declared.unwrap_or_default().iter();
+            let declared = declared.find(|entry| entry.name == original.name);
+            let declared = declared.and_then(|entry| entry.residual.as_ref());
+            residual::judge(&analysis, &followed.unchecked, declared, errors);
+        }
+        Some(followed)
     }
 
     /// The bounds that calls pass and receive must be those that the other side
@@ -456,6 +486,11 @@ impl<'x, 'a> Judge<'x, 'a> {
             errors.at(copy.span, "directives or linkage of the kernel changed");
         }
     }
+}
+
+/// Whether a function is a copy in which only some accesses have checks.
+fn is_residual(function: &Function<'_>) -> bool {
+    function.name.starts_with(RESIDUAL_PREFIX)
 }
 
 fn span_of(item: &Item<'_>) -> Span {

@@ -157,6 +157,29 @@ impl State {
         }
     }
 
+    /// The verdicts on the address of an access that names a window.
+    pub(super) fn window_verdicts<'s>(
+        &'s self,
+        subject: &'s Subject<'_, '_>,
+    ) -> impl Iterator<Item = Text> + 's {
+        let is_left_out = subject
+            .new
+            .guard
+            .is_some_and(|guard| is_own(guard.register));
+        let names: Vec<Text> = match is_left_out {
+            true => self.skipping_verdicts(subject.old, subject.new),
+            false if subject.info.predication == Predication::Never => {
+                self.verdicts.keys().cloned().collect()
+            }
+            false => Vec::new(),
+        };
+        let is_about = |name: &Text| {
+            let verdict = self.verdicts.get(name);
+            verdict.is_some_and(|verdict| self.is_about(verdict, subject))
+        };
+        names.into_iter().filter(is_about)
+    }
+
     /// Holds an access that names a window to its check.
     pub(super) fn access_in_window(
         &mut self,
@@ -166,17 +189,7 @@ impl State {
         errors: &mut Errors<'_>,
     ) {
         let span = subject.new.span;
-        let is_left_out = subject
-            .new
-            .guard
-            .is_some_and(|guard| is_own(guard.register));
-        let mut names = match is_left_out {
-            true => self.skipping_verdicts(subject.old, subject.new),
-            false if subject.info.predication == Predication::Never => {
-                self.verdicts.keys().cloned().collect()
-            }
-            false => Vec::new(),
-        };
+        let mut names: Vec<Text> = self.window_verdicts(subject).collect();
         names.sort_unstable();
         // The best first: under the access's guard, and with its site.
         let rank = |name: &Text| match self.verdicts.get(name) {
@@ -190,8 +203,7 @@ impl State {
         let found = names.into_iter().find_map(|name| {
             let verdict = self.verdicts.get(&name)?.clone();
             let declared = self.size_of(&verdict, extent, input);
-            let fits = self.is_about(&verdict, subject)
-                && self.covers_bytes(&verdict, subject, declared, input);
+            let fits = self.covers_bytes(&verdict, subject, declared, input);
             fits.then_some((name, verdict, declared))
         });
         let Some((name, verdict, declared)) = found else {

@@ -111,7 +111,7 @@ pub(crate) fn put_back(function: Arc<Function>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::{Counts, Functions};
+    use crate::functions::{Counts, Functions, KernelCopies};
     use crate::proof::Answers;
     use crate::seen::Seen;
     use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -122,11 +122,11 @@ mod tests {
             in_library: false,
             name: name.to_owned(),
             module,
-            checked: None,
+            copies: KernelCopies::default(),
             entry: None,
             plan: None,
             excluded: false,
-            checked_threads: AtomicU32::new(0),
+            most_threads: [const { AtomicU32::new(0) }; 2],
             limit_known: AtomicBool::new(false),
             stacks: AtomicU32::new(0),
             answers: Answers::default(),

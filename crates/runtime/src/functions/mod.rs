@@ -22,6 +22,8 @@ pub(crate) enum Counted {
     Proved,
     /// As checked.
     Checked,
+    /// As checked, where only accesses that are not proved carry checks.
+    Residual,
     /// As not checked.
     Unchecked(UncheckedReason),
     /// As not checked, but followed by a scan of canaries.
@@ -35,8 +37,9 @@ impl Counted {
         match self {
             Counted::Proved => 0,
             Counted::Checked => 1,
-            Counted::Unchecked(reason) => 2 + reason.index() as u64,
-            Counted::Verified(reason) => 2 + all + reason.index() as u64,
+            Counted::Residual => 2,
+            Counted::Unchecked(reason) => 3 + reason.index() as u64,
+            Counted::Verified(reason) => 3 + all + reason.index() as u64,
         }
     }
 
@@ -50,10 +53,44 @@ impl Counted {
         match code {
             0 => Some(Counted::Proved),
             1 => Some(Counted::Checked),
-            _ if code < 2 + all => reason(code - 2).map(Counted::Unchecked),
-            _ => reason(code - 2 - all).map(Counted::Verified),
+            2 => Some(Counted::Residual),
+            _ if code < 3 + all => reason(code - 3).map(Counted::Unchecked),
+            _ => reason(code - 3 - all).map(Counted::Verified),
         }
     }
+}
+
+/// Handles of the instrumented copies of a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelCopies {
+    /// The one in which all accesses are checked.
+    pub checked: Option<u64>,
+    /// The one in which accesses that are proved at a launch carry no checks.
+    pub residual: Option<u64>,
+}
+
+impl KernelCopies {
+    /// Those that there are.
+    pub fn all(self) -> impl Iterator<Item = u64> {
+        [self.checked, self.residual].into_iter().flatten()
+    }
+
+    /// Each with what there is to know of it.
+    pub(crate) fn handle(self, build: Build) -> Option<u64> {
+        match build {
+            Build::Checked => self.checked,
+            Build::Residual => self.residual,
+        }
+    }
+}
+
+/// One of the instrumented copies of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    /// All accesses are checked.
+    Checked,
+    /// Accesses that are proved at a launch carry no checks.
+    Residual,
 }
 
 /// A kernel of a loaded module.
@@ -65,15 +102,15 @@ pub(crate) struct Function {
     pub in_library: bool,
     pub name: String,
     pub module: u64,
-    /// Handle of the instrumented copy.
-    pub checked: Option<u64>,
+    /// The instrumented copies.
+    pub copies: KernelCopies,
     pub entry: Option<Arc<EntryPlan>>,
     pub plan: Option<Arc<ModulePlan>>,
     /// Excluded by name.
     pub excluded: bool,
-    /// Largest block that the instrumented copy can be launched with; 0 if
-    /// not known.
-    pub checked_threads: AtomicU32,
+    /// Largest block that the checked copy, and the residual one, can be
+    /// launched with; 0 if not known.
+    pub most_threads: [AtomicU32; 2],
     /// Whether the device was asked for that.
     pub limit_known: AtomicBool,
     /// Host call stacks taken of its launches.
@@ -98,6 +135,7 @@ impl Function {
 pub(crate) struct Counts {
     proved: AtomicU64,
     checked: AtomicU64,
+    residual: AtomicU64,
     unchecked: [AtomicU64; UncheckedReason::COUNT],
     verified: AtomicU64,
 }
@@ -109,6 +147,10 @@ impl Counts {
 
     pub fn checked(&self) {
         self.checked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn residual(&self) {
+        self.residual.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn unchecked(&self, reason: UncheckedReason) {
@@ -130,6 +172,7 @@ impl Counts {
         match counted {
             Counted::Proved => less(&self.proved),
             Counted::Checked => less(&self.checked),
+            Counted::Residual => less(&self.residual),
             Counted::Unchecked(reason) | Counted::Verified(reason) => {
                 less(&self.unchecked[reason.index()]);
                 if let Counted::Verified(_) = counted {
@@ -141,7 +184,9 @@ impl Counts {
 
     fn add_to(&self, coverage: &mut KernelCoverage) {
         coverage.proved += self.proved.load(Ordering::Relaxed);
-        coverage.checked += self.checked.load(Ordering::Relaxed);
+        let residual = self.residual.load(Ordering::Relaxed);
+        coverage.checked += self.checked.load(Ordering::Relaxed) + residual;
+        coverage.residual += residual;
         coverage.verified += self.verified.load(Ordering::Relaxed);
         for (reason, count) in UncheckedReason::ALL.iter().zip(&self.unchecked) {
             let count = count.load(Ordering::Relaxed);
@@ -153,7 +198,8 @@ impl Counts {
 
     fn any(&self) -> bool {
         let loaded = |count: &AtomicU64| count.load(Ordering::Relaxed) > 0;
-        loaded(&self.proved) || loaded(&self.checked) || self.unchecked.iter().any(loaded)
+        let with_checks = loaded(&self.checked) || loaded(&self.residual);
+        loaded(&self.proved) || with_checks || self.unchecked.iter().any(loaded)
     }
 }
 
@@ -176,7 +222,7 @@ const UNKNOWN: &str = "(unknown kernel)";
 
 impl Functions {
     pub fn insert(&self, function: Function) {
-        let (handle, copy) = (function.handle, function.checked);
+        let (handle, copies) = (function.handle, function.copies);
         let old = {
             let mut functions = self.by_handle.write();
             self.versions.changed();
@@ -185,9 +231,8 @@ impl Functions {
         if let Some(old) = old {
             self.retire(&old);
         }
-        if let Some(copy) = copy {
-            self.originals.write().insert(copy, handle);
-        }
+        let mut originals = self.originals.write();
+        originals.extend(copies.all().map(|copy| (copy, handle)));
     }
 
     pub fn get(&self, handle: u64) -> Option<Arc<Function>> {
@@ -201,10 +246,10 @@ impl Functions {
         self.versions.take(handle, || self.get(handle))
     }
 
-    /// Whether a handle is known with this name and copy.
-    pub fn knows(&self, handle: u64, module: u64, name: &str, checked: Option<u64>) -> bool {
+    /// Whether a handle is known with this name and these copies.
+    pub fn knows(&self, handle: u64, module: u64, name: &str, copies: KernelCopies) -> bool {
         self.by_handle.read().get(&handle).is_some_and(|function| {
-            function.module == module && function.name == name && function.checked == checked
+            function.module == module && function.name == name && function.copies == copies
         })
     }
 
@@ -250,9 +295,9 @@ impl Functions {
         }
     }
 
-    /// Counts what was launched of a kernel that is gone, and forgets its copy.
+    /// Counts what was launched of a kernel that is gone, and forgets its copies.
     fn retire(&self, function: &Function) {
-        if let Some(copy) = function.checked {
+        for copy in function.copies.all() {
             self.originals.write().remove(&copy);
         }
         add(&mut self.unloaded.lock(), function);
@@ -314,11 +359,14 @@ mod tests {
             in_library: false,
             name: name.into(),
             module,
-            checked: Some(handle + 1000),
+            copies: KernelCopies {
+                checked: Some(handle + 1000),
+                residual: Some(handle + 2000),
+            },
             entry: None,
             plan: None,
             excluded: false,
-            checked_threads: AtomicU32::new(0),
+            most_threads: Default::default(),
             limit_known: AtomicBool::new(false),
             stacks: AtomicU32::new(0),
             answers: Answers::default(),
@@ -334,6 +382,7 @@ mod tests {
         functions.get(10).unwrap().counts.checked();
         functions.insert(function(10, "a", 2));
         assert_eq!(functions.original(1010), Some(10));
+        assert_eq!(functions.original(2010), Some(10));
         functions.get(10).unwrap().counts.checked();
         functions
             .get(10)
@@ -344,6 +393,7 @@ mod tests {
         functions.unload(2);
         assert!(functions.get(10).is_none());
         assert_eq!(functions.original(1010), None);
+        assert_eq!(functions.original(2010), None);
         functions.count_unknown(UncheckedReason::LaunchPath);
         let coverage = functions.coverage();
         assert_eq!(coverage.kernels["a"].checked, 2);
@@ -372,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_code_tells_how_a_launch_was_counted() {
-        let mut all = vec![Counted::Proved, Counted::Checked];
+        let mut all = vec![Counted::Proved, Counted::Checked, Counted::Residual];
         all.extend(
             UncheckedReason::ALL
                 .iter()

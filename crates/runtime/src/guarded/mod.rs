@@ -8,7 +8,8 @@ mod heap_canaries;
 pub(crate) use heap_canaries::HeapCanaries;
 
 use crate::checked_copies::Copies;
-use crate::functions::Function;
+use crate::functions::{Build, Function};
+use crate::launches::Proved;
 use crate::prepare::Wanted;
 use crate::protection::{ActsAt, Protection};
 use crate::records::Records;
@@ -114,9 +115,15 @@ impl Guarded {
         // The program's own kernels allocate there, too.
         self.copies.make_ready(plan).ok()?;
         self.records.expect();
-        let copy = function.checked.filter(|_| !function.excluded)?;
+        let copy = function.copies.checked.filter(|_| !function.excluded)?;
         self.copies
-            .launch(function, shape, copy, Roots::new(), false)
+            .launch(
+                function,
+                shape,
+                (Build::Checked, copy),
+                Roots::new(),
+                Proved::Nothing,
+            )
             .ok()
     }
 }

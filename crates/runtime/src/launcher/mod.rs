@@ -118,11 +118,16 @@ impl Launcher {
     }
 
     /// The device refused a checked copy for this reason, and the program's
-    /// kernel was launched instead: counts it so.
-    fn fell_back(&self, function: u64, reason: UncheckedReason, is_verified: bool) -> Accounted {
+    /// kernel was launched instead: counts it so, and no longer as it was.
+    fn fell_back(
+        &self,
+        function: u64,
+        counted: Counted,
+        (reason, is_verified): (UncheckedReason, bool),
+    ) -> Accounted {
         let mut accounted = Accounted::unchecked(reason);
         if let Some(Kernel(function)) = self.modules.kernel(function) {
-            function.counts.take_back(Counted::Checked);
+            function.counts.take_back(counted);
             function.counts.unchecked(reason);
             count_verified(is_verified, Some(&function), &mut accounted);
         } else {
@@ -147,7 +152,9 @@ impl Launcher {
     fn refused(&self, function: u64, counted: Counted) {
         if let Some(Kernel(known)) = self.modules.kernel(function) {
             match counted {
-                Counted::Checked | Counted::Proved => known.counts.take_back(counted),
+                Counted::Checked | Counted::Residual | Counted::Proved => {
+                    known.counts.take_back(counted)
+                }
                 // That it could not have been checked stays to be said.
                 Counted::Unchecked(_) => {}
                 Counted::Verified(reason) => {

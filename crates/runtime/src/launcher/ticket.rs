@@ -7,7 +7,7 @@
 //! program's own kernel.
 
 use super::Launcher;
-use crate::functions;
+use crate::functions::{self, Build};
 use crate::kernel::Kernel;
 use crate::request::{Accounted, LaunchDecision, LaunchRequest, Submitted};
 use crate::streams::Where;
@@ -70,6 +70,10 @@ impl Ticket<'_> {
             _ if !self.launcher.checks() => Ran::Native,
             LaunchDecision::Original => Ran::Unchecked,
             LaunchDecision::Proved => Ran::Proved,
+            LaunchDecision::Checked {
+                build: Build::Residual,
+                ..
+            } => Ran::Residual,
             LaunchDecision::InPlace | LaunchDecision::Checked { .. } => Ran::Checked,
         }
     }
@@ -86,7 +90,8 @@ impl Ticket<'_> {
     pub fn submitted(mut self, place: Where) {
         let (launcher, function) = (self.launcher, self.request.function);
         if let Some((reason, is_verified)) = self.fell_back {
-            self.accounted = launcher.fell_back(function, reason, is_verified);
+            self.accounted =
+                launcher.fell_back(function, self.accounted.counted, (reason, is_verified));
         }
         let Accounted { counted, unchecked } = self.accounted;
         let ordinal = self.decision.ordinal();

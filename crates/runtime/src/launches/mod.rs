@@ -9,6 +9,7 @@ use crate::functions::{Counted, Function};
 use crate::roots::Roots;
 use crate::streams::StreamName;
 use host::Stack;
+use model::SiteId;
 use parking_lot::Mutex;
 use recent::Recent;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -21,8 +22,35 @@ pub(crate) struct Launch {
     pub function: Arc<Function>,
     pub roots: Roots,
     pub stack: Stack,
-    /// It was proved in bounds, and is checked all the same.
-    pub proved: bool,
+    /// What was proved of it, and is checked all the same.
+    pub proved: Proved,
+}
+
+/// Which accesses of a launch were proved in bounds although they are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proved {
+    /// None.
+    Nothing,
+    /// Those that have no checks in the kernel's residual copy.
+    Part,
+    /// All.
+    Everything,
+}
+
+impl Launch {
+    /// Whether the accesses of a group were proved in bounds; `group` is the site
+    /// that leads it.
+    pub fn is_proved(&self, group: SiteId) -> bool {
+        match self.proved {
+            Proved::Nothing => false,
+            Proved::Everything => true,
+            Proved::Part => {
+                let entry = self.function.entry.as_ref();
+                let residual = entry.and_then(|entry| entry.residual.as_ref());
+                residual.is_some_and(|residual| residual.elides(group))
+            }
+        }
+    }
 }
 
 /// Launches remembered. Records are drained every 20 ms, so a program must

@@ -6,7 +6,8 @@ pub use device::{CONTEXT, Fake};
 
 use crate::protection::Protection;
 use crate::{
-    LaunchDecision, LaunchRequest, LaunchShape, ModulePlan, Resolved, Runtime, Ticket, Where,
+    KernelCopies, LaunchDecision, LaunchRequest, LaunchShape, ModulePlan, Resolved, Runtime,
+    Ticket, Where,
 };
 use instrument::{EntryPlan, Instrumented, Obstacle, ParameterSlot, Reason};
 use model::layout::Record;
@@ -89,6 +90,7 @@ pub fn module(lookups: bool) -> Instrumented {
             reason: Reason::Address,
             line: None,
         }),
+        residual: None,
     };
     Instrumented {
         text: String::new(),
@@ -206,7 +208,10 @@ pub fn resolved(handle: u64, module: u64, name: &str, copy: Option<u64>) -> Reso
         in_library: false,
         module,
         name,
-        copy,
+        copies: KernelCopies {
+            checked: copy,
+            residual: None,
+        },
     }
 }
 

@@ -1,7 +1,7 @@
 //! Launch decisions and what reaches the device before a launch.
 
 use super::fake::{Bench, COPY, Fake, KERNEL, MODULE, NAME, extent, module};
-use crate::LaunchDecision;
+use crate::{Build, LaunchDecision};
 use model::layout::{CONTROL_BASE, MISS_SIZE, REGION_SHIFT, REGION_TABLE, UNBOUNDED};
 use model::{AllocationKind, DeviceAddress, Settings};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,7 @@ fn words(decision: &LaunchDecision) -> Vec<u64> {
         function,
         launch_parameter,
         plan,
+        ..
     } = decision
     else {
         panic!("not checked: {decision:?}");
@@ -158,14 +159,14 @@ fn filters_limits_and_unknown_handles_run_the_original() {
         .modules()
         .kernel(KERNEL)
         .unwrap()
-        .set_limit(255);
+        .set_limit(Build::Checked, 255);
     assert!(is_original(&bench.launch(0, 0)));
     bench
         .runtime
         .modules()
         .kernel(KERNEL)
         .unwrap()
-        .set_limit(256);
+        .set_limit(Build::Checked, 256);
     assert!(!is_original(&bench.launch(0, 0)));
     let unknown = bench.begin_of(0x99, &|_, _, _| Some(0));
     assert!(is_original(unknown.decision()));

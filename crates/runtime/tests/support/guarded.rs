@@ -6,7 +6,7 @@ use emulate::Device;
 use emulate::device::Launch;
 use model::layout::canary::{CANARY_PINS, CANARY_TABLE, CanaryRecord};
 use model::{AllocationKind, DeviceAddress, Extent, Finding, Protections, Settings};
-use runtime::{Owner, Resolved, Runtime, StreamName, Waits, WatchedLaunch};
+use runtime::{KernelCopies, Owner, Resolved, Runtime, StreamName, Waits, WatchedLaunch};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -108,7 +108,7 @@ impl Bench {
                 in_library: false,
                 module,
                 name,
-                copy: None,
+                copies: KernelCopies::default(),
             });
             function
         });

@@ -10,8 +10,11 @@ pub mod shadowed;
 use emulate::Device;
 use emulate::device::{Host, Launch, Options};
 use model::Finding;
+use model::layout::{CHECKED_PREFIX, RESIDUAL_PREFIX};
 use report::session::read_processes;
-use runtime::{EntryPlan, LaunchDecision, LaunchRequest, LaunchShape, Resolved, Runtime, Where};
+use runtime::{
+    EntryPlan, KernelCopies, LaunchDecision, LaunchRequest, LaunchShape, Resolved, Runtime, Where,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -60,15 +63,16 @@ pub fn launch(
     parameters: &[u8],
 ) {
     let function = device.function(module, kernel).unwrap();
-    let checked = device
-        .function(module, &format!("__ringfence_checked_{kernel}"))
-        .ok();
+    let copy = |prefix: &str| device.function(module, &format!("{prefix}{kernel}")).ok();
     runtime.modules().resolved(Resolved {
         handle: function,
         in_library: false,
         module,
         name: kernel,
-        copy: checked,
+        copies: KernelCopies {
+            checked: copy(CHECKED_PREFIX),
+            residual: copy(RESIDUAL_PREFIX),
+        },
     });
     let read = |_: &EntryPlan, offset: u32, size: u8| {
         let (at, size) = (offset as usize, usize::from(size));
@@ -95,6 +99,7 @@ pub fn launch(
             function,
             launch_parameter,
             plan,
+            ..
         } => {
             if let Some(slot) = plan.launch_parameter {
                 assert_eq!(launch_parameter.len(), slot.size as usize);

@@ -4,7 +4,7 @@ use super::define::{hook, hooks};
 use super::module::resolved;
 use crate::session::{self, next};
 use driver::sys::{CUfunction, CUkernel, CUlibrary, CUmodule, CUresult};
-use model::layout::CHECKED_PREFIX;
+use model::layout::original_name;
 use std::ffi::{CStr, c_char};
 
 hooks!(
@@ -52,7 +52,7 @@ impl<H: Copy, K: Copy + Default> Lister<H, K> {
         }
         Ok(named
             .into_iter()
-            .partition(|(_, name)| !name.starts_with(CHECKED_PREFIX)))
+            .partition(|(_, name)| original_name(name).is_none()))
     }
 
     /// Answers the count of the program's own kernels.

@@ -1,4 +1,4 @@
-//! Attributes of kernels, given to their instrumented copies too.
+//! Attributes of kernels, given to their instrumented copies, too.
 
 use super::define::{hook, hooks};
 use crate::queries;
@@ -14,14 +14,16 @@ hooks!(
     cuKernelSetCacheConfig,
 );
 
-/// Does for the program's kernel what it asks, then the same for the copy. A
-/// failure of the latter shows at its launch, which then takes the original.
+/// Does for the program's kernel what it asks, then the same for its copies. A
+/// failure of the latter shows at a launch, which then takes the original.
 fn both(handle: u64, set: impl Fn(u64) -> CUresult) -> CUresult {
     let result = set(handle);
     if result == CUresult::CUDA_SUCCESS
-        && let Some(copy) = queries::kernel(handle).and_then(|kernel| kernel.copy())
+        && let Some(kernel) = queries::kernel(handle)
     {
-        let _ = set(copy);
+        for copy in kernel.copies().all() {
+            let _ = set(copy);
+        }
     }
     result
 }

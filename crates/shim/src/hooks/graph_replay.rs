@@ -321,7 +321,7 @@ fn in_context() -> HashMap<u64, u64> {
     let kernels = session::runtime().map(|runtime| runtime.modules().library_kernels());
     for known in kernels.unwrap_or_default() {
         let program = known.handle();
-        for kernel in [Some(program), known.copy()].into_iter().flatten() {
+        for kernel in std::iter::once(program).chain(known.copies().all()) {
             let mut function = CUfunction::NULL;
             // SAFETY: a kernel of a library that is loaded; a place for the
             // answer.

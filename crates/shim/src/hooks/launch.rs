@@ -207,7 +207,7 @@ pub(super) unsafe fn launch(
     }
     let kernel = runtime.modules().kernel_to_launch(function);
     if let Some(kernel) = &kernel {
-        find_limit(kernel);
+        find_limits(kernel);
     }
     // SAFETY: the program's arguments.
     let block = unsafe { arguments.block() };
@@ -229,6 +229,7 @@ pub(super) unsafe fn launch(
             function: copy,
             launch_parameter,
             plan,
+            ..
         } => {
             let launch = |function, pointers, extra| make(ran, function, pointers, extra);
             // SAFETY: the program's arguments, for a kernel with this plan.
@@ -267,17 +268,22 @@ fn out_of_reach(runtime: &Runtime, function: u64) {
         .unhooked(function, UncheckedReason::LaunchPath);
 }
 
-/// Asks the device once how many threads a block of the copy may have: with
+/// Asks the device once how many threads a block of each copy may have: with
 /// its additional registers that may be fewer than of the original.
-fn find_limit(kernel: &Kernel) {
-    let Some(copy) = kernel.copy_without_limit() else {
-        return;
-    };
-    let Some(api) = next() else { return };
+fn find_limits(kernel: &Kernel) {
+    for (build, copy) in kernel.copies_without_limit() {
+        if let Some(threads) = most_threads(kernel.in_library(), copy) {
+            kernel.set_limit(build, threads);
+        }
+    }
+}
+
+fn most_threads(in_library: bool, copy: u64) -> Option<u32> {
+    let api = next()?;
     let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
     let mut threads = 0;
     let asked = capture::relaxed(|| {
-        if kernel.in_library() {
+        if in_library {
             let mut device = 0;
             let current = api.cuCtxGetDevice.map(|get| {
                 // SAFETY: a place for the answer.
@@ -297,9 +303,8 @@ fn find_limit(kernel: &Kernel) {
             })
         }
     });
-    if asked == Some(CUresult::CUDA_SUCCESS) && threads > 0 {
-        kernel.set_limit(threads.cast_unsigned());
-    }
+    let is_known = asked == Some(CUresult::CUDA_SUCCESS) && threads > 0;
+    is_known.then(|| threads.cast_unsigned())
 }
 
 /// Why a checked copy could not be launched.

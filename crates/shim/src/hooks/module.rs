@@ -13,8 +13,9 @@ use crate::timing;
 use driver::sys::{
     CUdeviceptr, CUfunction, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUmodule, CUresult,
 };
+use model::layout::RESIDUAL_PREFIX;
 use model::{DeviceAddress, Extent};
-use runtime::{ModulePart, ModulePlan, Resolved, Runtime};
+use runtime::{KernelCopies, ModulePart, ModulePlan, Resolved, Runtime};
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -451,13 +452,13 @@ unsafe fn find_library_variables(handle: CUlibrary) {
     }
 }
 
-/// Reports a kernel and its copy to the runtime, which `find` looks up by name.
+/// Reports a kernel and its copies to the runtime, which `find` looks up by name.
 pub(super) fn resolved(
     handle: u64,
     is_kernel: bool,
     module: u64,
     name: &str,
-    find: impl FnOnce(&CStr) -> Option<u64>,
+    find: impl Fn(&CStr) -> Option<u64>,
 ) {
     let (Some(runtime), Some(known)) = (session::runtime(), known(module)) else {
         return;
@@ -469,21 +470,21 @@ pub(super) fn resolved(
     {
         return;
     }
-    let mut checked = None;
-    if let Some(entry) = known.plan.entry(name).filter(|_| known.instrumented)
-        && let Some(copy) = entry
-            .checked_name
-            .as_deref()
-            .and_then(|copy| CString::new(copy).ok())
-    {
-        checked = find(&copy);
+    let mut copies = KernelCopies::default();
+    if let Some(entry) = known.plan.entry(name).filter(|_| known.instrumented) {
+        let find = |copy: Option<&str>| find(&CString::new(copy?).ok()?);
+        let residual = entry.residual.as_ref();
+        copies = KernelCopies {
+            checked: find(entry.checked_name.as_deref()),
+            residual: find(residual.map(|residual| residual.name.as_str())),
+        };
     }
     runtime.modules().resolved(Resolved {
         handle,
         in_library: is_kernel,
         module,
         name,
-        copy: checked,
+        copies,
     });
 }
 
@@ -538,10 +539,13 @@ hook!(cuKernelGetFunction(function: *mut CUfunction, kernel: CUkernel) |get| {
     {
         // SAFETY: written by the successful call.
         let handle = unsafe { *function }.0;
-        resolved(handle, false, known.module(), known.name(), |_| {
+        let copies = known.copies();
+        resolved(handle, false, known.module(), known.name(), |name| {
+            let is_residual = name.to_bytes().starts_with(RESIDUAL_PREFIX.as_bytes());
+            let copy = if is_residual { copies.residual } else { copies.checked };
             let mut found = CUfunction::NULL;
             // SAFETY: the copy's handle came from the device.
-            let result = unsafe { get(&mut found, CUkernel(known.copy()?)) };
+            let result = unsafe { get(&mut found, CUkernel(copy?)) };
             (result == CUresult::CUDA_SUCCESS).then_some(found.0)
         });
     }

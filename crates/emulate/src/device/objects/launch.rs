@@ -63,7 +63,7 @@ impl KernelCall {
             return;
         }
         // People know the kernel by its own name.
-        if let Some(name) = fault.kernel.strip_prefix(model::layout::CHECKED_PREFIX) {
+        if let Some(name) = model::layout::original_name(&fault.kernel) {
             fault.kernel = name.to_owned();
         }
         let message = format!("the CPU device stopped: {fault}");
