@@ -556,6 +556,235 @@ const TRAPS: &[Trap] = &[
         &[],
         &[(0, 0)],
     ),
+    // ---- a value and what was computed from it
+    trap(
+        "a quotient times its divisor, taken off, leaves a remainder",
+        "div.u32 %r3, %r2, %r1; mul.lo.s32 %r4, %r3, %r1; sub.s32 %r9, %r2, %r4; STORE",
+        &[(16, 0), (1, 0), (5, 0)],
+        &[(17, 0), (0, 0)],
+    ),
+    trap(
+        "by a constant, too",
+        "div.u32 %r3, %r2, 16; shl.b32 %r4, %r3, 4; sub.s32 %r9, %r2, %r4; STORE",
+        &[(0, 0)],
+        &[],
+    ),
+    trap(
+        "the quotient by one constant times another",
+        "div.u32 %r3, %r2, 16; mul.lo.s32 %r4, %r3, 15; sub.s32 %r9, %r2, %r4; STORE",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "the quotient of another value",
+        "add.u32 %r5, %r2, 1; div.u32 %r3, %r5, %r1; mul.lo.s32 %r4, %r3, %r1; \
+         sub.s32 %r9, %r2, %r4; STORE",
+        &[],
+        &[(16, 0), (4, 0)],
+    ),
+    trap(
+        "a quotient of signed numbers leaves negative ones",
+        "sub.s32 %r5, %r2, 8; div.s32 %r3, %r5, %r1; mul.lo.s32 %r4, %r3, %r1; \
+         sub.s32 %r9, %r5, %r4; STORE",
+        &[],
+        &[(16, 0), (4, 0)],
+    ),
+    trap(
+        "the neighbour in a row that is closed",
+        "shr.u32 %r5, %r2, 1; div.s32 %r3, %r5, %r1; mul.lo.s32 %r4, %r3, %r1; \
+         sub.s32 %r6, %r5, %r4; add.s32 %r6, %r6, 1; rem.s32 %r7, %r6, %r1; \
+         add.s32 %r9, %r4, %r7; STORE",
+        &[(4, 0), (16, 0), (8, 0)],
+        &[(5, 0), (7, 0)],
+    ),
+    trap(
+        "without some of its bits a number is not negative",
+        "shr.u32 %r3, %r2, 1; and.b32 %r4, %r3, %r1; sub.s32 %r9, %r3, %r4; STORE",
+        &[(0, 0), (3, 0), (-1, 0)],
+        &[],
+    ),
+    trap(
+        "but may be as large as with them",
+        "and.b32 %r4, %r2, %r1; sub.s32 %r9, %r2, %r4; STORE",
+        &[],
+        &[(0, 0), (1, 0)],
+    ),
+    trap(
+        "twice some bits is more than the number",
+        "and.b32 %r4, %r2, 15; shl.b32 %r4, %r4, 1; sub.s32 %r9, %r2, %r4; STORE",
+        &[],
+        &[(0, 0)],
+    ),
+    // ---- differences
+    trap(
+        "what is taken off is not more",
+        "and.b32 %r3, %r2, 7; shr.u32 %r4, %r2, 1; sub.s32 %r9, %r4, %r3; \
+         setp.ge.u32 %p9, %r4, %r3; GUARDED",
+        &[(0, 0)],
+        &[],
+    ),
+    trap(
+        "or is more",
+        "and.b32 %r3, %r2, 7; shr.u32 %r4, %r2, 1; sub.s32 %r9, %r4, %r3; \
+         setp.le.u32 %p9, %r4, %r3; GUARDED",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "a difference that is not zero may be anything else",
+        "and.b32 %r3, %r2, 7; shr.u32 %r4, %r2, 1; sub.s32 %r9, %r4, %r3; \
+         setp.ne.u32 %p9, %r4, %r3; GUARDED",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "more, as signed numbers, is less as unsigned ones",
+        "ld.global.u32 %r3, [%rd1]; shr.u32 %r4, %r2, 1; sub.s32 %r9, %r4, %r3; \
+         setp.ge.s32 %p9, %r4, %r3; GUARDED",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "as unsigned ones, it is a distance",
+        "ld.global.u32 %r3, [%rd1]; shr.u32 %r4, %r2, 1; sub.s32 %r9, %r4, %r3; \
+         setp.ge.u32 %p9, %r4, %r3; GUARDED",
+        &[(0, 0)],
+        &[],
+    ),
+    // ---- several guards
+    trap(
+        "a guard of a part does not hide that of the whole",
+        "ld.global.u32 %r3, [%rd1]; add.s32 %r9, %r2, %r3; setp.ge.u32 %p1, %r9, 16; \
+         @%p1 bra $end; setp.ge.u32 %p2, %r2, 30; @%p2 bra $end; STORE",
+        &[(0, 0)],
+        &[],
+    ),
+    trap(
+        "nor makes it stricter",
+        "ld.global.u32 %r3, [%rd1]; add.s32 %r9, %r2, %r3; setp.ge.u32 %p1, %r9, 17; \
+         @%p1 bra $end; setp.ge.u32 %p2, %r2, 16; @%p2 bra $end; STORE",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "a guard of the narrow value after one of the wide value",
+        "cvt.u64.u32 %rd3, %r2; setp.ge.u64 %p1, %rd3, %rd2; @%p1 bra $end; \
+         setp.eq.s32 %p2, %r2, 0; @%p2 bra $end; add.s64 %rd9, %rd3, -1; \
+         shl.b64 %rd9, %rd9, 2; AT",
+        &[(0, 17), (0, 1), (0, 0)],
+        &[(0, 18)],
+    ),
+    // ---- what loops carry
+    trap(
+        "a step that doubles",
+        "mov.u32 %r9, 1; $loop: STORE shl.b32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, %r1; \
+         @%p1 bra $loop;",
+        &[(16, 0), (9, 0), (1, 0), (0, 0)],
+        &[(17, 0), (32, 0), (-1, 0)],
+    ),
+    trap(
+        "a step that doubles, tested first",
+        "mov.u32 %r9, 1; $loop: setp.ge.s32 %p1, %r9, %r1; @%p1 bra $end; STORE \
+         shl.b32 %r9, %r9, 1; bra $loop;",
+        &[(16, 0), (9, 0), (1, 0), (-1, 0)],
+        &[(17, 0), (0x7fff_ffff, 0)],
+    ),
+    trap(
+        "what doubled once too often",
+        "mov.u32 %r9, 1; $loop: setp.ge.s32 %p1, %r9, %r1; @%p1 bra $out; \
+         shl.b32 %r9, %r9, 1; bra $loop; $out: STORE",
+        &[(8, 0), (1, 0)],
+        &[(9, 0), (16, 0)],
+    ),
+    trap(
+        "a range that is searched",
+        "mov.u32 %r3, 0; mov.u32 %r4, %r1; $loop: setp.ge.s32 %p1, %r3, %r4; @%p1 bra $end; \
+         add.s32 %r9, %r3, %r4; shr.u32 %r9, %r9, 1; STORE ld.global.u32 %r5, [%rd9]; \
+         setp.lt.u32 %p2, %r5, 7; add.s32 %r6, %r9, 1; selp.b32 %r3, %r6, %r3, %p2; \
+         selp.b32 %r4, %r4, %r9, %p2; bra $loop;",
+        &[(16, 0), (1, 0), (0, 0)],
+        &[(17, 0)],
+    ),
+    trap(
+        "a search that moves its lower end beyond",
+        "mov.u32 %r3, 0; mov.u32 %r4, %r1; $loop: setp.ge.s32 %p1, %r3, %r4; @%p1 bra $end; \
+         add.s32 %r9, %r3, %r4; shr.u32 %r9, %r9, 1; add.s32 %r9, %r9, 1; STORE \
+         ld.global.u32 %r5, [%rd9]; \
+         setp.lt.u32 %p2, %r5, 7; selp.b32 %r3, %r9, %r3, %p2; \
+         selp.b32 %r4, %r4, %r9, %p2; bra $loop;",
+        &[],
+        &[(16, 0), (17, 0)],
+    ),
+    trap(
+        "a counter that starts again",
+        "mov.u32 %r9, 0; mov.u32 %r3, 0; $loop: STORE add.u32 %r9, %r9, 1; \
+         rem.u32 %r9, %r9, %r1; add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 100; @%p1 bra $loop;",
+        &[(16, 0), (1, 0)],
+        &[(17, 0), (0, 0)],
+    ),
+    trap(
+        "a counter that starts again by a comparison it can step over",
+        "mov.u32 %r9, 1; mov.u32 %r3, 0; $loop: STORE add.u32 %r9, %r9, 2; \
+         setp.eq.u32 %p2, %r9, %r1; selp.b32 %r9, 0, %r9, %p2; add.u32 %r3, %r3, 1; \
+         setp.lt.u32 %p1, %r3, 100; @%p1 bra $loop;",
+        &[],
+        &[(16, 0), (2, 0)],
+    ),
+    trap(
+        "a counter that starts again where it is too large",
+        "mov.u32 %r9, 1; mov.u32 %r3, 0; $loop: STORE add.u32 %r9, %r9, 2; \
+         setp.ge.u32 %p2, %r9, %r1; selp.b32 %r9, 0, %r9, %p2; add.u32 %r3, %r3, 1; \
+         setp.lt.u32 %p1, %r3, 100; @%p1 bra $loop;",
+        &[(16, 0), (2, 0)],
+        &[(18, 0)],
+    ),
+    trap(
+        "one of two halves",
+        "mov.u32 %r9, 0; mov.u32 %r3, 0; $loop: STORE xor.b32 %r9, %r9, %r1; \
+         add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 100; @%p1 bra $loop;",
+        &[(8, 0), (15, 0)],
+        &[(16, 0), (-1, 0)],
+    ),
+    trap(
+        "the best so far",
+        "mov.u32 %r9, 0; mov.u32 %r3, 0; $loop: ld.volatile.global.u32 %r4, [%rd1]; \
+         setp.gt.u32 %p2, %r4, 7; @%p2 mov.u32 %r9, %r3; add.u32 %r3, %r3, 1; \
+         setp.lt.u32 %p1, %r3, %r1; @%p1 bra $loop; STORE",
+        &[(16, 0), (1, 0), (0, 0)],
+        &[(17, 0)],
+    ),
+    trap(
+        "two that take turns, of which one grows",
+        "mov.u32 %r9, 0; mov.u32 %r3, 1; mov.u32 %r5, 0; $loop: STORE add.u32 %r4, %r9, 1; \
+         mov.u32 %r9, %r3; mov.u32 %r3, %r4; add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 40; \
+         @%p1 bra $loop;",
+        &[],
+        &[(0, 0)],
+    ),
+    // ---- addresses of variables that loops carry
+    trap(
+        "an address in shared memory that walks",
+        "shl.b32 %r3, %r2, 2; mov.u32 %r4, s; add.s32 %r4, %r4, %r3; mov.u32 %r5, %r2; \
+         $loop: setp.ge.s32 %p1, %r5, %r1; @%p1 bra $end; st.shared.u32 [%r4], 0; \
+         add.s32 %r4, %r4, 128; add.s32 %r5, %r5, 32; bra $loop;",
+        &[(-1, 0)],
+        &[(17, 0)],
+    ),
+    trap(
+        "an address that walks down",
+        "mov.u32 %r4, s; add.s32 %r4, %r4, 60; mov.u32 %r5, 0; $loop: st.shared.u32 [%r4], 0; \
+         add.s32 %r4, %r4, -4; add.s32 %r5, %r5, 1; setp.lt.s32 %p1, %r5, %r1; @%p1 bra $loop;",
+        &[(16, 0), (0, 0)],
+        &[(17, 0)],
+    ),
+    trap(
+        "an address that walks in another variable",
+        "mov.u32 %r4, s; mov.u32 %r6, t; mov.u32 %r5, 0; $loop: st.shared.u32 [%r4], 0; \
+         mov.u32 %r4, %r6; add.s32 %r6, %r6, 4; add.s32 %r5, %r5, 1; \
+         setp.lt.s32 %p1, %r5, 3; @%p1 bra $loop;",
+        &[],
+        &[(0, 0)],
+    ),
 ];
 
 fn text(trap: &Trap) -> String {

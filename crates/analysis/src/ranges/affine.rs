@@ -57,6 +57,9 @@ pub(crate) enum Symbolic {
     Opaque(ValueId),
     /// The result of a phi.
     Phi(ValueId),
+    /// The distance of a phi's result from the address of a variable, which all
+    /// its arguments are derived from.
+    Within(ValueId, SymbolicId),
     /// A narrower value, extended.
     Extend(View, Width, AffineId),
     Binary(Binary, AffineId, AffineId),
@@ -252,7 +255,8 @@ impl Expressions {
             | Symbolic::Generic(_)
             | Symbolic::Between(..)
             | Symbolic::Opaque(_)
-            | Symbolic::Phi(_) => support.push(id),
+            | Symbolic::Phi(_)
+            | Symbolic::Within(..) => support.push(id),
             Symbolic::Extend(_, _, a) | Symbolic::Absolute(a) | Symbolic::Sum(a) => {
                 merge(&mut support, &self.affine_support[a.0 as usize]);
             }

@@ -13,6 +13,7 @@ use super::affine::{
 use super::expand::Expand;
 use super::interval::Relation;
 use super::program::{Check, Input, Node, NodeId, Program};
+use super::trips::Range;
 use super::{Alignment, Query};
 use crate::cfg::BlockId;
 use crate::function::Analysis;
@@ -21,6 +22,7 @@ use crate::operation::{Binary, View, Width};
 use crate::ssa::Definition;
 use ptx::Mnemonic;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// The last fact of a chain; `None`: nothing is known.
 pub(crate) type Context = Option<u32>;
@@ -33,6 +35,9 @@ struct Fact {
     /// The left side, without its constant, which is in `constant`.
     about: Affine,
     constant: i64,
+    /// The fact is about the difference of this value and the limit, if the
+    /// relation holds between the two.
+    distance_of: Option<AffineId>,
     /// The right side.
     limit: AffineId,
     support: Support,
@@ -46,6 +51,8 @@ struct Fact {
 /// A kernel with more nodes and expressions is not proved; it keeps its checks.
 const MOST_NODES: usize = 6000;
 const MOST_FORMS: usize = 200_000;
+/// Ends that the range of what a loop carries may have.
+const MOST_ENDS: usize = 4;
 /// Conditions inside conditions that are followed.
 const DEEPEST: u32 = 16;
 /// Depth of the recursion from value to value.
@@ -67,14 +74,16 @@ pub(crate) struct Compile<'x, 'm, 'a> {
     pub(crate) program: Program,
     facts: Vec<Fact>,
     fact_ids: FxHashMap<(Context, Relation, AffineId, AffineId), u32>,
+    distance_ids: FxHashMap<(Context, Relation, AffineId, AffineId), u32>,
     blocks: FxHashMap<BlockId, Context>,
     node_ids: FxHashMap<Node, NodeId>,
     /// Whether a node has the full range at every launch.
     open: Vec<bool>,
     expressions: FxHashMap<(AffineId, Context), NodeId>,
     symbolics: FxHashMap<(SymbolicId, Context), NodeId>,
-    /// `None` while the range is being computed.
-    pub(crate) phis: FxHashMap<SymbolicId, Option<NodeId>>,
+    pub(crate) phis: FxHashMap<SymbolicId, Range>,
+    /// The recurrences of phis.
+    pub(crate) carried: FxHashMap<SymbolicId, u32>,
     pub(crate) trips: FxHashMap<BlockId, Option<NodeId>>,
     depth: u32,
 }
@@ -87,12 +96,14 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             program: Program::default(),
             facts: Vec::new(),
             fact_ids: FxHashMap::default(),
+            distance_ids: FxHashMap::default(),
             blocks: FxHashMap::default(),
             node_ids: FxHashMap::default(),
             open: Vec::new(),
             expressions: FxHashMap::default(),
             symbolics: FxHashMap::default(),
             phis: FxHashMap::default(),
+            carried: FxHashMap::default(),
             trips: FxHashMap::default(),
             depth: 0,
         })
@@ -185,29 +196,50 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
 
     /// The 64-bit offset of an address from the variable it was derived from.
     fn relative(&mut self, address: AffineId, variable: Symbolic) -> Option<AffineId> {
-        let expressions = &mut self.expand.expressions;
-        let affine = expressions.affine(address).clone();
-        let base = affine
-            .terms
-            .iter()
-            .map(|(symbolic, _)| *symbolic)
-            .find(|&symbolic| expressions.symbolic(symbolic).0 == variable)?;
-        if affine.factor(base) != 1 {
-            return None;
-        }
-        let mut rest = affine;
-        rest.terms.retain(|(symbolic, _)| *symbolic != base);
-        if rest.width == 64 {
-            return Some(expressions.keep(rest));
+        let width = self.expand.expressions.affine(address).width;
+        let variable = self.expand.expressions.symbolic_id(variable, width);
+        let rest = self.within(address, variable)?;
+        if width == 64 {
+            return Some(rest);
         }
         // A 32-bit window: an offset beyond its size is out of bounds anyway,
         // read as a signed number or not.
-        let (width, rest) = (rest.width, expressions.keep(rest));
-        Some(expressions.symbolic_affine(Symbolic::Extend(View::Signed, width, rest), 64))
+        let extended = Symbolic::Extend(View::Signed, width, rest);
+        Some(self.expand.expressions.symbolic_affine(extended, 64))
     }
 
-    pub(crate) fn finish(self) -> Program {
-        self.program.without_unused()
+    /// The program; else, the index of the check that no launch can pass.
+    pub(crate) fn finish(mut self) -> Result<Program, (Option<usize>, Unprovable)> {
+        if !self.program.recurrences.is_empty() {
+            self.settle_open();
+            let is_open = |check: &Check| self.open[check.address as usize];
+            if let Some(index) = self.program.checks.iter().position(is_open) {
+                return Err((Some(index), Unprovable::Address));
+            }
+        }
+        Ok(self.program.without_unused())
+    }
+
+    /// Which nodes are open, now that the operands of recurrences are known.
+    fn settle_open(&mut self) {
+        loop {
+            let mut changed = false;
+            for recurrence in &self.program.recurrences {
+                let is = |id: NodeId| self.open[id as usize];
+                let open = is(recurrence.start) || recurrence.next.is_some_and(is);
+                changed |=
+                    open != std::mem::replace(&mut self.open[recurrence.node as usize], open);
+            }
+            if !changed {
+                return;
+            }
+            for id in 0..self.program.nodes.len() {
+                let node = self.program.nodes[id];
+                if !matches!(node, Node::Carried(..)) {
+                    self.open[id] = self.opens(node);
+                }
+            }
+        }
     }
 
     // ---- contexts ---------------------------------------------------------
@@ -308,7 +340,8 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                     (true, false) => self.fact(context, relation.mirrored(), b, a),
                     (false, false) => {
                         let context = self.fact(context, relation, a, b);
-                        self.fact(context, relation.mirrored(), b, a)
+                        let context = self.fact(context, relation.mirrored(), b, a);
+                        self.distance_fact(context, relation, a, b)
                     }
                 }
             }
@@ -327,6 +360,61 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         })
     }
 
+    /// Whether a value depends on a register that nothing was written to: it may
+    /// have another value at its next use.
+    fn is_undefined(&self, affine: AffineId) -> bool {
+        let expressions = &self.expand.expressions;
+        let is_undefined = |leaf: &SymbolicId| match expressions.symbolic(*leaf).0 {
+            Symbolic::Opaque(value) => self.expand.definition_of(value) == Definition::Undefined,
+            _ => false,
+        };
+        expressions.support(affine).iter().any(is_undefined)
+    }
+
+    /// The fact about the difference of two values that a comparison implies.
+    fn distance_fact(
+        &mut self,
+        before: Context,
+        relation: Relation,
+        a: AffineId,
+        b: AffineId,
+    ) -> Context {
+        let is_constant = |id| self.expand.expressions.affine(id).terms.is_empty();
+        if relation == Relation::Differs || is_constant(a) || is_constant(b) {
+            return before;
+        }
+        if self.is_undefined(a) || self.is_undefined(b) {
+            return before;
+        }
+        let mut about = self.expand.expressions.affine(a).clone();
+        about = about.plus(self.expand.expressions.affine(b), -1);
+        if about.terms.is_empty() {
+            return before;
+        }
+        let key = (before, relation, a, b);
+        if let Some(fact) = self.distance_ids.get(&key) {
+            return Some(*fact);
+        }
+        let constant = std::mem::take(&mut about.constant);
+        let sum = self.expand.expressions.keep(about.clone());
+        let fact = Fact {
+            before,
+            relation,
+            support: self.expand.expressions.support(sum).clone(),
+            uniform: false,
+            about,
+            constant,
+            distance_of: Some(a),
+            limit: b,
+            node: None,
+            reached: None,
+        };
+        let id = self.facts.len() as u32;
+        self.facts.push(fact);
+        self.distance_ids.insert(key, id);
+        Some(id)
+    }
+
     fn fact(
         &mut self,
         before: Context,
@@ -334,15 +422,10 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         a: AffineId,
         limit: AffineId,
     ) -> Context {
-        let expressions = &self.expand.expressions;
-        // An undefined register may have another value at its next use.
-        let is_undefined = |leaf: &SymbolicId| match expressions.symbolic(*leaf).0 {
-            Symbolic::Opaque(value) => self.expand.definition_of(value) == Definition::Undefined,
-            _ => false,
-        };
-        if expressions.support(a).iter().any(is_undefined) {
+        if self.is_undefined(a) {
             return before;
         }
+        let expressions = &self.expand.expressions;
         let affine = expressions.affine(a);
         let key = (before, relation, a, limit);
         if let Some(fact) = self.fact_ids.get(&key) {
@@ -357,6 +440,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             uniform: self.is_uniform(a) && self.is_uniform(limit),
             about,
             constant,
+            distance_of: None,
             limit,
             node: None,
             reached: None,
@@ -389,11 +473,19 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             (fact.before, fact.relation, fact.limit, fact.constant);
         let about = fact.about.clone();
         let width = about.width;
+        let distance_of = fact.distance_of;
         let about = self.expand.expressions.keep(about);
         let value = self.value(about, before);
         let shifted = self.sum_node(&[(value, 1)], constant, width);
         let limit = self.value(limit, before);
-        let refined = self.node(Node::Refine(relation, shifted, limit, width));
+        let refined = match distance_of {
+            None => self.node(Node::Refine(relation, shifted, limit, width)),
+            Some(a) => {
+                let a = self.value(a, before);
+                let distance = self.node(Node::Distance(relation, a, limit, width));
+                self.node(Node::Both(shifted, distance, width))
+            }
+        };
         let node = self.sum_node(&[(refined, 1)], constant.wrapping_neg(), width);
         self.facts[id as usize].node = Some(node);
         node
@@ -433,9 +525,20 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         if let Some(id) = self.node_ids.get(&node) {
             return *id;
         }
+        let open = self.opens(node);
+        let id = self.program.nodes.len() as NodeId;
+        self.program.nodes.push(node);
+        self.open.push(open);
+        self.node_ids.insert(node, id);
+        id
+    }
+
+    /// Whether a node has the full range, as its operands have.
+    fn opens(&self, node: Node) -> bool {
         let is = |id: NodeId| self.open[id as usize];
-        let open = match node {
+        match node {
             Node::Full(width) => width >= 32,
+            Node::Carried(..) => false,
             Node::Between(..) | Node::Special(_) | Node::Parameter(..) | Node::All(..) => false,
             Node::Sum { first, end, .. } => self.program.terms[first as usize..end as usize]
                 .iter()
@@ -451,17 +554,41 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             // One side may be enough.
             Node::Refine(Relation::Differs, a, ..) => is(a),
             Node::Refine(_, a, limit, _) => is(a) && is(limit),
+            Node::Distance(_, a, b, _) => is(a) || is(b),
             Node::Where(a, _) => is(a),
             Node::Truncate(a, width) => width >= 32 && is(a),
             Node::Hull(a, b, _) => is(a) || is(b),
             Node::Both(a, b, _) => is(a) && is(b),
             Node::Trips(_) | Node::Staying(_) => false,
-        };
-        let id = self.program.nodes.len() as NodeId;
-        self.program.nodes.push(node);
-        self.open.push(open);
-        self.node_ids.insert(node, id);
-        id
+        }
+    }
+
+    /// Adds the numbers that facts of a context compare a value with.
+    pub(crate) fn ends(
+        &mut self,
+        affine: AffineId,
+        mut context: Context,
+        ends: &mut SmallVec<[NodeId; 2]>,
+    ) {
+        let value = self.expand.expressions.affine(affine).clone();
+        while let Some(id) = context
+            && ends.len() < MOST_ENDS
+        {
+            let fact = &self.facts[id as usize];
+            context = fact.before;
+            let (limit, constant) = (fact.limit, fact.constant);
+            let is_limited = !fact.uniform
+                && fact.distance_of.is_none()
+                && !matches!(fact.relation, Relation::Differs)
+                && contained(&fact.about, &value) == Some(1)
+                && fact.about.terms.len() == value.terms.len();
+            if is_limited {
+                let before = fact.before;
+                let limit = self.value(limit, before);
+                let by = value.constant.wrapping_sub(constant);
+                ends.push(self.sum_node(&[(limit, 1)], by, value.width));
+            }
+        }
     }
 
     pub(crate) fn sum_node(
@@ -494,10 +621,46 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             return self.node(Node::Full(width));
         }
         self.depth += 1;
-        let node = self.value_of(affine, context);
+        let mut node = self.value_of(affine, context);
+        if let Some(exact) = self.exact(affine, context) {
+            node = self.node(Node::Both(node, exact, width));
+        }
+        if let Some(folded) = self.folded(affine, context) {
+            node = self.node(Node::Both(node, folded, width));
+        }
         self.depth -= 1;
         self.expressions.insert((affine, context), node);
         node
+    }
+
+    /// The range of a sum by the last fact that is about all of it, if there are
+    /// later ones about parts of it, which [`Compile::value_of`] uses.
+    fn exact(&mut self, affine: AffineId, context: Context) -> Option<NodeId> {
+        let whole = self.expand.expressions.affine(affine).clone();
+        if whole.terms.len() < 2 {
+            return None;
+        }
+        let mut at = context;
+        let mut is_last = true;
+        while let Some(id) = at {
+            let fact = &self.facts[id as usize];
+            at = fact.before;
+            let times = match fact.uniform {
+                true => None,
+                false => contained(&fact.about, &whole),
+            };
+            let Some(times) = times else { continue };
+            if fact.about.terms.len() < whole.terms.len() {
+                is_last = false;
+                continue;
+            }
+            if is_last {
+                return None;
+            }
+            let node = self.fact_node(id);
+            return Some(self.sum_node(&[(node, times)], whole.constant, whole.width));
+        }
+        None
     }
 
     fn value_of(&mut self, affine: AffineId, context: Context) -> NodeId {
@@ -514,7 +677,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             }
             if let Some(times) = contained(&fact.about, &rest) {
                 rest = rest.plus(&fact.about, times.wrapping_neg());
-                terms.push((self.fact_node(id), times));
+                terms.push((self.limited(id, context), times));
             }
         }
         let mut is_narrowed = false;
@@ -528,7 +691,27 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         self.sum_node(&terms, rest.constant, width)
     }
 
-    fn symbolic(&mut self, symbolic: SymbolicId, context: Context) -> NodeId {
+    /// The range of a fact's left side in a context that goes on after the fact.
+    /// Later facts may limit what a symbol is made of.
+    fn limited(&mut self, id: u32, context: Context) -> NodeId {
+        let node = self.fact_node(id);
+        let fact = &self.facts[id as usize];
+        let (before, width) = (fact.before, fact.about.width);
+        let &[(symbolic, factor)] = fact.about.terms.as_slice() else {
+            return node;
+        };
+        let (earlier, now) = (
+            self.symbolic(symbolic, before),
+            self.symbolic(symbolic, context),
+        );
+        if earlier == now {
+            return node;
+        }
+        let now = self.sum_node(&[(now, factor)], 0, width);
+        self.node(Node::Both(node, now, width))
+    }
+
+    pub(super) fn symbolic(&mut self, symbolic: SymbolicId, context: Context) -> NodeId {
         let context = self.relevant(self.expand.expressions.symbolic_support(symbolic), context);
         if let Some(node) = self.symbolics.get(&(symbolic, context)) {
             return *node;
@@ -550,7 +733,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                 self.node(Node::Full(width))
             }
             Symbolic::Between(_, low, high) => self.node(Node::Between(low, high)),
-            Symbolic::Phi(phi) => self.phi(symbolic, phi, width),
+            Symbolic::Phi(phi) | Symbolic::Within(phi, _) => self.phi(symbolic, phi, width),
             Symbolic::Sum(a) => self.value(a, context),
             Symbolic::Extend(view, from, a) => {
                 let a = self.value(a, context);

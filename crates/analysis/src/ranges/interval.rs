@@ -284,6 +284,61 @@ impl Interval {
         .settled(width)
     }
 
+    /// Whether every member of `other` is a member, with the zeros that members
+    /// have.
+    pub(crate) fn contains(self, other: Interval, width: Width) -> bool {
+        if other.is_empty() {
+            return true;
+        }
+        if self.is_empty() || self.zeros > other.zeros {
+            return false;
+        }
+        let span = self.high - self.low;
+        let offset = (other.low - self.low) & (modulus(width) - 1);
+        span >= modulus(width) - 1 || offset + (other.high - other.low) <= span
+    }
+
+    /// An interval around both, whose ends are those of `self` where `grown` is
+    /// not beyond them, and else the next of `ends` or of the ends of the signed
+    /// range and zero.
+    pub(crate) fn widened(
+        self,
+        grown: Interval,
+        ends: impl Iterator<Item = Interval>,
+        width: Width,
+    ) -> Interval {
+        let around = self.hull(grown, width);
+        let (least, most) = range(View::Signed, width);
+        if self.is_empty() || around.high > most {
+            return around;
+        }
+        let mut low = if around.low >= 0 { 0 } else { least };
+        let mut high = most;
+        for end in ends.filter(|end| !end.is_empty()) {
+            let end = end.view(View::Signed, width);
+            if end.low <= around.low {
+                low = max(low, end.low);
+            }
+            if end.high >= around.high {
+                high = min(high, end.high);
+            }
+        }
+        Interval {
+            low: if around.low == self.low {
+                self.low
+            } else {
+                low
+            },
+            high: if around.high == self.high {
+                self.high
+            } else {
+                high
+            },
+            zeros: around.zeros,
+        }
+        .settled(width)
+    }
+
     /// Bits that the largest of these numbers has, read as unsigned ones.
     fn bits(self, width: Width) -> u8 {
         let seen = self.view(View::Unsigned, width);
@@ -303,6 +358,20 @@ impl Interval {
             return Interval::point(a.low & b.low, width);
         }
         let (value, mask) = if a.is_point() { (b, a) } else { (a, b) };
+        if mask.is_point() && mask.low == 0 {
+            return Interval::point(0, width);
+        }
+        let cleared = mask.low.trailing_zeros().min(u32::from(width));
+        if mask.is_point() && (mask.low >> cleared) + 1 == modulus(width) >> cleared {
+            // Multiples of a power of two, by rounding down.
+            let value = if a.is_point() { other } else { self };
+            return Interval {
+                low: value.low >> cleared << cleared,
+                high: value.high >> cleared << cleared,
+                zeros: max(zeros, cleared as u8),
+            }
+            .settled(width);
+        }
         if mask.is_point() {
             let ones = (!mask.low).trailing_zeros();
             let is_low_mask = mask.low >> ones == 0;
@@ -506,6 +575,27 @@ impl Interval {
             return Interval::EMPTY;
         }
         self.intersect(Interval::of(low, high, width), width)
+    }
+
+    /// The differences of one of these and one of `other` that are in `relation`.
+    pub(crate) fn distance(self, relation: Relation, other: Interval, width: Width) -> Interval {
+        if self.is_empty() || other.is_empty() {
+            return Interval::EMPTY;
+        }
+        let (view, least, most) = match relation {
+            Relation::Equal => return Interval::point(0, width),
+            Relation::Differs => return Interval::full(width),
+            Relation::Less(view) => (view, i128::MIN, -1),
+            Relation::AtMost(view) => (view, i128::MIN, 0),
+            Relation::Greater(view) => (view, 1, i128::MAX),
+            Relation::AtLeast(view) => (view, 0, i128::MAX),
+        };
+        let (a, b) = (self.view(view, width), other.view(view, width));
+        let (low, high) = (max(a.low - b.high, least), min(a.high - b.low, most));
+        if low > high {
+            return Interval::EMPTY;
+        }
+        Interval::of(low, high, width)
     }
 
     fn without(self, limit: Interval, width: Width) -> Interval {

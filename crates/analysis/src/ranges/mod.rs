@@ -7,7 +7,8 @@
 //! definitions into affine expressions (`affine`); `instructions` has the
 //! rule for each opcode. `compile` computes the range of an expression at an
 //! instruction, limited by the branches that dominate it; `trips` does this
-//! for loops. The result is a `program` over the intervals of `interval`.
+//! for loops; what a loop carries in another way is found for each launch, by
+//! iteration (`recurrence`). The result is a `program` over the intervals of `interval`.
 //!
 //! The analysis is conservative: a value that it cannot follow has the full
 //! range, and a launch that is not proved runs with its checks.
@@ -15,13 +16,16 @@
 mod affine;
 mod compile;
 mod expand;
+mod folded;
 mod instructions;
 mod interval;
 mod program;
+mod recurrence;
 mod relative;
 #[cfg(test)]
 mod tests;
 mod trips;
+mod within;
 
 use crate::function::Analysis;
 use crate::names::SymbolId;
@@ -92,7 +96,7 @@ impl Program {
                 .check(query)
                 .map_err(|reason| (Some(index), reason))?;
         }
-        Ok(compile.finish())
+        compile.finish()
     }
 
     /// Which of `queries` can be decided at a launch, each for itself: those of

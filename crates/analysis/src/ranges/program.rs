@@ -4,6 +4,7 @@
 
 use super::affine::Special;
 use super::interval::{Interval, Relation, range};
+use super::recurrence::Recurrence;
 use super::relative::{self, BoundedPointer};
 use crate::operation::{Binary, View, Width};
 use smallvec::SmallVec;
@@ -35,6 +36,9 @@ pub(crate) enum Node {
     /// The values of the first that are in the relation to some value of the
     /// second.
     Refine(Relation, NodeId, NodeId, Width),
+    /// The differences of a member of the first and a member of the second that
+    /// are in this relation.
+    Distance(Relation, NodeId, NodeId, Width),
     /// The full range if neither operand is empty, else the empty range.
     All(NodeId, NodeId),
     /// The first operand if the second is not empty, else the empty range.
@@ -51,6 +55,8 @@ pub(crate) enum Node {
     Staying(Continues),
     /// From the first towards zero, by shifts or divisions.
     Shrinks(View, NodeId, Width),
+    /// The value of the [`Recurrence`] with this number.
+    Carried(u32, Width),
 }
 
 /// A loop that continues after iteration `k`, counted from 0, where
@@ -95,6 +101,37 @@ impl Check {
     fn last(&self) -> NodeId {
         self.address.max(self.reached).max(self.aligned.0)
     }
+
+    /// Whether the check cannot fail, with these values of the nodes.
+    pub(super) fn holds(
+        &self,
+        values: &[Interval],
+        shape: &LaunchShape,
+        bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
+    ) -> bool {
+        if values[self.reached as usize].is_empty() {
+            return true;
+        }
+        let address = values[self.address as usize];
+        if address.is_empty() {
+            return true;
+        }
+        let (aligned, zeros) = self.aligned;
+        if values[aligned as usize].zeros < zeros && !values[aligned as usize].is_empty() {
+            return false;
+        }
+        match self.bounds {
+            Bounds::Parameter(offset) => {
+                let Some((base, size)) = bounds(offset) else {
+                    return false;
+                };
+                let address = address.view(View::Unsigned, 64);
+                holds(self, address, i128::from(base), i128::from(size))
+            }
+            Bounds::Bytes(size) => holds_offset(self, address, size),
+            Bounds::DynamicShared => holds_offset(self, address, shape.shared.into()),
+        }
+    }
 }
 
 /// A scalar that a program reads: offset in the parameter block, and bytes.
@@ -134,6 +171,8 @@ pub struct Program {
     pub(crate) inputs: Vec<Input>,
     /// In order of address nodes.
     pub(crate) checks: Vec<Check>,
+    /// Operands of these may be later nodes.
+    pub(crate) recurrences: Vec<Recurrence>,
     pointers: Vec<BoundedPointer>,
 }
 
@@ -156,11 +195,13 @@ impl Node {
             | Node::Between(..)
             | Node::Special(_)
             | Node::Parameter(..)
+            | Node::Carried(..)
             | Node::Sum { .. } => self,
             Node::Extend(view, a, from, width) => Node::Extend(view, to(a), from, width),
             Node::Binary(binary, a, b, width) => Node::Binary(binary, to(a), to(b), width),
             Node::Absolute(a, width) => Node::Absolute(to(a), width),
             Node::Refine(relation, a, b, width) => Node::Refine(relation, to(a), to(b), width),
+            Node::Distance(relation, a, b, width) => Node::Distance(relation, to(a), to(b), width),
             Node::All(a, b) => Node::All(to(a), to(b)),
             Node::Where(a, b) => Node::Where(to(a), to(b)),
             Node::Hull(a, b, width) => Node::Hull(to(a), to(b), width),
@@ -197,22 +238,25 @@ impl Program {
             used[check.reached as usize] = true;
             used[check.aligned.0 as usize] = true;
         }
-        for id in (0..self.nodes.len()).rev() {
-            if !used[id] {
-                continue;
-            }
-            if let Node::Sum { first, end, .. } = self.nodes[id] {
-                for (term, _) in &self.terms[first as usize..end as usize] {
-                    used[*term as usize] = true;
+        loop {
+            self.mark_operands(&mut used);
+            // What a loop carries may depend on nodes after it.
+            let mut again = false;
+            for recurrence in &self.recurrences {
+                if used[recurrence.node as usize] {
+                    for id in recurrence.operands() {
+                        again |= !std::mem::replace(&mut used[id as usize], true);
+                    }
                 }
             }
-            self.nodes[id].with_operands(|operand| {
-                used[operand as usize] = true;
-                operand
-            });
+            if !again {
+                break;
+            }
         }
         let mut out = Program::default();
         let mut renamed = vec![0; self.nodes.len()];
+        let carried = (self.recurrences.iter()).filter(|one| used[one.node as usize]);
+        out.recurrences = carried.cloned().collect();
         for (id, node) in self.nodes.iter().enumerate().filter(|(id, _)| used[*id]) {
             let node = match *node {
                 Node::Sum {
@@ -241,10 +285,18 @@ impl Program {
                     });
                     Node::Parameter(at as u32, width)
                 }
+                Node::Carried(_, width) => {
+                    let of = |one: &Recurrence| one.node as usize == id;
+                    let number = out.recurrences.iter().position(of);
+                    Node::Carried(number.unwrap_or(usize::MAX) as u32, width)
+                }
                 other => other.with_operands(|operand| renamed[operand as usize]),
             };
             renamed[id] = out.nodes.len() as NodeId;
             out.nodes.push(node);
+        }
+        for recurrence in &mut out.recurrences {
+            recurrence.rename(|id| renamed[id as usize]);
         }
         out.checks = self.checks;
         for check in &mut out.checks {
@@ -255,6 +307,24 @@ impl Program {
         out.checks.sort_by_key(Check::last);
         out.pointers = relative::pointers(&out);
         out
+    }
+
+    /// Marks the operands of marked nodes.
+    fn mark_operands(&self, used: &mut [bool]) {
+        for id in (0..self.nodes.len()).rev() {
+            if !used[id] {
+                continue;
+            }
+            if let Node::Sum { first, end, .. } = self.nodes[id] {
+                for (term, _) in &self.terms[first as usize..end as usize] {
+                    used[*term as usize] = true;
+                }
+            }
+            self.nodes[id].with_operands(|operand| {
+                used[operand as usize] = true;
+                operand
+            });
+        }
     }
 
     /// The pointer parameters whose buffers the answer depends on.
@@ -296,6 +366,9 @@ impl Program {
         inputs: &[Values],
         bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
     ) -> bool {
+        if !self.recurrences.is_empty() {
+            return self.proves_recurrences(shape, inputs, bounds);
+        }
         let mut values: SmallVec<[Interval; 64]> = SmallVec::new();
         self.checks.iter().all(|check| {
             let needed = check.last() as usize;
@@ -303,32 +376,11 @@ impl Program {
                 let value = self.evaluate(self.nodes[values.len()], &values, shape, inputs);
                 values.push(value);
             }
-            if values[check.reached as usize].is_empty() {
-                return true;
-            }
-            let address = values[check.address as usize];
-            if address.is_empty() {
-                return true;
-            }
-            let (aligned, zeros) = check.aligned;
-            if values[aligned as usize].zeros < zeros && !values[aligned as usize].is_empty() {
-                return false;
-            }
-            match check.bounds {
-                Bounds::Parameter(offset) => {
-                    let Some((base, size)) = bounds(offset) else {
-                        return false;
-                    };
-                    let address = address.view(View::Unsigned, 64);
-                    holds(check, address, i128::from(base), i128::from(size))
-                }
-                Bounds::Bytes(size) => holds_offset(check, address, size),
-                Bounds::DynamicShared => holds_offset(check, address, shape.shared.into()),
-            }
+            check.holds(&values, shape, bounds)
         })
     }
 
-    fn evaluate(
+    pub(super) fn evaluate(
         &self,
         node: Node,
         values: &[Interval],
@@ -337,7 +389,8 @@ impl Program {
     ) -> Interval {
         let value = |id: NodeId| values[id as usize];
         match node {
-            Node::Full(width) => Interval::full(width),
+            // (The value of a recurrence is not computed from operands.)
+            Node::Full(width) | Node::Carried(_, width) => Interval::full(width),
             Node::Between(low, high) => Interval {
                 low: i128::from(low),
                 high: i128::from(high),
@@ -396,6 +449,7 @@ impl Program {
             Node::Refine(relation, a, limit, width) => {
                 value(a).refine(relation, value(limit), width)
             }
+            Node::Distance(relation, a, b, width) => value(a).distance(relation, value(b), width),
             Node::All(a, b) => match value(a).is_empty() || value(b).is_empty() {
                 true => Interval::EMPTY,
                 false => Interval::full(8),

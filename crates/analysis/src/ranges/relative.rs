@@ -3,6 +3,7 @@
 //! addresses differ, but the answer for an earlier launch still applies.
 
 use super::program::{Bounds, Node, NodeId, Program};
+use super::recurrence::Recurrence;
 
 /// A pointer parameter. Accesses of the kernel are checked against the buffer
 /// that it points into.
@@ -96,6 +97,13 @@ fn is_relative(program: &Program, input: usize, offset: u32) -> bool {
                 false
             }
         };
+    }
+    let carries = |recurrence: &Recurrence| {
+        let mut operands = recurrence.operands();
+        operands.any(|id| addresses[id as usize])
+    };
+    if program.recurrences.iter().any(carries) {
+        return false;
     }
     program.checks.iter().all(|check| {
         let is_address = addresses[check.address as usize];

@@ -8,16 +8,29 @@ use super::affine::{AffineId, Condition, ConditionId, Symbolic, SymbolicId};
 use super::compile::{Compile, Context};
 use super::interval::Relation;
 use super::program::{Continues, Node, NodeId};
+use super::recurrence::Recurrence;
 use crate::cfg::BlockId;
 use crate::code::ValueId;
 use crate::loops::Loop;
 use crate::operation::{Binary, View, Width};
 use crate::ssa::Definition;
+use smallvec::SmallVec;
 
 /// Joins inside a loop that are followed to find the step of a phi.
 const DEEPEST: u32 = 4;
 /// The width of trip counts: wider than any of them.
 const COUNT: Width = 100;
+
+/// Values that loops carry without a closed form, in one kernel.
+const MOST_CARRIED: usize = 48;
+
+/// The range of a phi.
+#[derive(Clone, Copy)]
+pub(crate) enum Range {
+    /// It is being computed.
+    Open,
+    Known(NodeId),
+}
 
 /// A comparison that holds whenever a loop continues.
 #[derive(Clone, Copy)]
@@ -35,6 +48,8 @@ struct Exit {
 struct Head {
     phi: ValueId,
     symbolic: SymbolicId,
+    /// The variable whose address is taken off, if the phi is an address in it.
+    variable: Option<SymbolicId>,
     width: Width,
     block: BlockId,
     /// Sources of the edges to the head from outside the loop.
@@ -47,33 +62,109 @@ impl Compile<'_, '_, '_> {
     /// The range of a phi.
     pub(crate) fn phi(&mut self, symbolic: SymbolicId, phi: ValueId, width: Width) -> NodeId {
         match self.phis.get(&symbolic) {
-            Some(Some(node)) => return *node,
-            // It depends on itself in a way that is not followed.
-            Some(None) => return self.node(Node::Full(width)),
+            Some(Range::Known(node)) => return *node,
+            // It depends on itself.
+            Some(Range::Open) => return self.carried(symbolic, width),
             None => {}
         }
-        self.phis.insert(symbolic, None);
+        self.phis.insert(symbolic, Range::Open);
         let head = self.head(symbolic, phi, width);
-        let node = if head.latches.is_empty() {
-            self.start(&head)
-        } else {
-            self.loop_phi(&head)
-                .unwrap_or_else(|| self.node(Node::Full(width)))
+        let computed = match head.latches.is_empty() {
+            true => Some(self.start(&head)),
+            false => self.loop_phi(&head),
         };
-        self.phis.insert(symbolic, Some(node));
+        if computed.is_none() {
+            self.carried(symbolic, width);
+        }
+        let node = match (computed, self.close(&head)) {
+            (Some(node), Some(carried)) => self.node(Node::Both(node, carried, width)),
+            (Some(node), None) | (None, Some(node)) => node,
+            (None, None) => self.node(Node::Full(width)),
+        };
+        self.phis.insert(symbolic, Range::Known(node));
         node
+    }
+
+    /// The node for what a loop carries, which is found at the launch.
+    fn carried(&mut self, symbolic: SymbolicId, width: Width) -> NodeId {
+        if let Some(number) = self.carried.get(&symbolic) {
+            return self.program.recurrences[*number as usize].node;
+        }
+        if self.program.recurrences.len() >= MOST_CARRIED {
+            return self.node(Node::Full(width));
+        }
+        let number = self.program.recurrences.len() as u32;
+        let node = self.node(Node::Carried(number, width));
+        let full = self.node(Node::Full(width));
+        self.program.recurrences.push(Recurrence {
+            node,
+            start: full,
+            next: None,
+            ends: SmallVec::new(),
+            width,
+        });
+        self.carried.insert(symbolic, number);
+        node
+    }
+
+    /// The operands of a recurrence, if there is one for a phi.
+    fn close(&mut self, head: &Head) -> Option<NodeId> {
+        let number = *self.carried.get(&head.symbolic)?;
+        let start = self.start(head);
+        let mut next: Option<NodeId> = None;
+        let mut ends = SmallVec::new();
+        for &latch in &head.latches {
+            let context = self.edge(latch, head.block);
+            let value = match self.argument(head, latch) {
+                Some(affine) => {
+                    self.ends(affine, context, &mut ends);
+                    self.value_where(affine, context)
+                }
+                None => self.node(Node::Full(head.width)),
+            };
+            next = Some(match next {
+                Some(other) => self.node(Node::Hull(other, value, head.width)),
+                None => value,
+            });
+        }
+        let recurrence = &mut self.program.recurrences[number as usize];
+        (recurrence.start, recurrence.next, recurrence.ends) = (start, next, ends);
+        Some(recurrence.node)
     }
 
     fn head(&self, symbolic: SymbolicId, phi: ValueId, width: Width) -> Head {
         let block = self.block_of(phi);
         let (entries, latches) = self.edges(block);
+        let variable = match self.expand.expressions.symbolic(symbolic).0 {
+            Symbolic::Within(_, variable) => Some(variable),
+            _ => None,
+        };
         Head {
             phi,
             symbolic,
+            variable,
             width,
             block,
             entries,
             latches,
+        }
+    }
+
+    /// The argument of a phi for an edge.
+    fn argument(&mut self, head: &Head, from: BlockId) -> Option<AffineId> {
+        self.argument_within(head.phi, head.variable, from)
+    }
+
+    fn argument_within(
+        &mut self,
+        phi: ValueId,
+        variable: Option<SymbolicId>,
+        from: BlockId,
+    ) -> Option<AffineId> {
+        let affine = self.expand.argument(phi, from)?;
+        match variable {
+            Some(variable) => self.within(affine, variable),
+            None => Some(affine),
         }
     }
 
@@ -97,7 +188,7 @@ impl Compile<'_, '_, '_> {
     fn start(&mut self, head: &Head) -> NodeId {
         let mut joined: Option<NodeId> = None;
         for &from in &head.entries {
-            let Some(affine) = self.expand.argument(head.phi, from) else {
+            let Some(affine) = self.argument(head, from) else {
                 return self.node(Node::Full(head.width));
             };
             let context = self.edge(from, head.block);
@@ -150,7 +241,7 @@ impl Compile<'_, '_, '_> {
         // The distance from the compared value to the next iteration's phi.
         let mut next: Option<NodeId> = None;
         for &latch in &head.latches {
-            let affine = self.expand.argument(head.phi, latch)?;
+            let affine = self.argument(head, latch)?;
             let expressions = &mut self.expand.expressions;
             let distance = expressions.affine(affine).plus(&compared, -1);
             let distance = if distance.factor(head.symbolic) == 0 {
@@ -187,7 +278,7 @@ impl Compile<'_, '_, '_> {
     fn step(&mut self, head: &Head) -> Option<NodeId> {
         let mut step: Option<NodeId> = None;
         for &latch in &head.latches {
-            let affine = self.expand.argument(head.phi, latch)?;
+            let affine = self.argument(head, latch)?;
             let context = self.edge(latch, head.block);
             let own = self.distance(head.symbolic, affine, context, head.width, 0)?;
             step = Some(match step {
@@ -227,7 +318,11 @@ impl Compile<'_, '_, '_> {
                 let b = self.distance(phi, b, context, width, depth + 1)?;
                 (a, b)
             }
-            Symbolic::Phi(inner) => {
+            Symbolic::Phi(inner) | Symbolic::Within(inner, _) => {
+                let variable = match self.expand.expressions.symbolic(symbolic).0 {
+                    Symbolic::Within(_, variable) => Some(variable),
+                    _ => None,
+                };
                 let block = self.block_of(inner);
                 let (entries, latches) = self.edges(block);
                 if !latches.is_empty() {
@@ -235,7 +330,7 @@ impl Compile<'_, '_, '_> {
                 }
                 let mut hull: Option<NodeId> = None;
                 for from in entries {
-                    let affine = self.expand.argument(inner, from)?;
+                    let affine = self.argument_within(inner, variable, from)?;
                     let edge = self.edge(from, block);
                     let own = self.distance(phi, affine, edge, width, depth + 1)?;
                     hull = Some(match hull {
@@ -256,7 +351,7 @@ impl Compile<'_, '_, '_> {
     fn shrinks(&mut self, head: &Head) -> Option<View> {
         let mut view = None;
         for &latch in &head.latches {
-            let affine = self.expand.argument(head.phi, latch)?;
+            let affine = self.argument(head, latch)?;
             let affine = self.expand.expressions.affine(affine);
             let ([(next, 1)], 0) = (&affine.terms[..], affine.constant) else {
                 return None;
@@ -447,9 +542,10 @@ impl Compile<'_, '_, '_> {
             | Symbolic::Special(_)
             | Symbolic::Symbol(_)
             | Symbolic::Generic(_) => true,
-            Symbolic::Between(value, ..) | Symbolic::Opaque(value) | Symbolic::Phi(value) => {
-                !is_inside(value)
-            }
+            Symbolic::Between(value, ..)
+            | Symbolic::Opaque(value)
+            | Symbolic::Phi(value)
+            | Symbolic::Within(value, _) => !is_inside(value),
             _ => false,
         })
     }
