@@ -107,7 +107,7 @@ impl Poison {
         let block = encoding.block();
         let last = buffer.end().0 & !(block - 1);
         let until = match self.range_at(at) {
-            Some((_, end)) if end >= buffer.end().0 => return (0, u64::MAX & !(block - 1)),
+            Some((_, end)) if end >= buffer.end().0 => return (0, !(block - 1)),
             Some((_, end)) => end & !(block - 1),
             None => {
                 let next = self.ranges.range(at..).next();

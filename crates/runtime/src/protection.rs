@@ -43,6 +43,8 @@ pub(crate) struct ActsAt {
 pub struct PlacementRequest {
     /// Bytes.
     pub size: u64,
+    /// It is allocated in stream order.
+    pub in_stream_order: bool,
     /// Why it cannot be placed, if that is known.
     pub obstacle: Option<ElsewhereReason>,
 }

@@ -6,10 +6,12 @@
 //! * by unmapped pages: each buffer ends (or starts) where no memory is mapped. An
 //!   access beyond it, read or write, stops the kernel, and so does one to memory
 //!   that was freed. Nothing is instrumented, so it works for code of every kind;
-//! * by shadow memory: large buffers, whose redzones are addresses without memory;
+//! * by shadow memory: large buffers, whose redzones are addresses without memory,
+//!   and small ones in stream order;
 //! * any, with `--keep-addresses`: large buffers.
 //!
 //! * [`physical`] maps memory for a buffer, and takes it away again;
+//! * [`slabs`] divides memory among small buffers with redzones;
 //! * [`later`] takes it away when a stream has come to that;
 //! * [`protection`] says at which events of a run all that happens.
 //!
@@ -24,6 +26,7 @@
 mod later;
 mod physical;
 mod protection;
+mod slabs;
 
 use crate::env::Env;
 use crate::shadow::Shadow;
@@ -38,6 +41,7 @@ use model::{DeviceAddress, ElsewhereReason, Extent, PagesCoverage, PagesPlace, S
 use parking_lot::Mutex;
 use physical::{Placed, Shared};
 use rustc_hash::FxHashMap;
+use slabs::Small;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -73,7 +77,7 @@ const ALL: Extent = Extent {
 pub(crate) enum Kind {
     /// All buffers, at unmapped pages.
     Unmapped,
-    /// Large buffers, between redzones.
+    /// Large buffers, and those in stream order, between redzones.
     Redzones(RedzoneRule),
     /// Large buffers, with canaries of so many bytes before and after them.
     Kept { before: u64, after: u64 },
@@ -135,6 +139,7 @@ struct State {
     live: BTreeMap<u64, Placed>,
     /// Freed, and still mapped.
     leaving: Vec<Leaving>,
+    small: Small,
     counts: PagesCoverage,
     /// Bytes of buffers now, and of device memory for them.
     bytes: u64,
@@ -162,6 +167,7 @@ impl Pages {
                 shared: FxHashMap::default(),
                 live: BTreeMap::new(),
                 leaving: Vec::new(),
+                small: Small::default(),
                 counts: PagesCoverage::default(),
                 bytes: 0,
                 memory: 0,

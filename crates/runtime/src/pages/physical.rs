@@ -40,13 +40,15 @@ pub(super) struct Placed {
 pub(super) enum Backing {
     /// The buffer's alone; so much of the budget was spent for that.
     Own { spent: u64 },
-    /// Shared with other buffers.
+    /// Shared with other buffers, at an address of its own.
     Shared(Slot),
+    /// Shared with other buffers, beside them.
+    Slab(Slot),
 }
 
 /// Addresses for a buffer, in granules.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+pub(super) struct Room {
     /// Bytes before what is mapped.
     front: u64,
     /// Bytes that are mapped.
@@ -56,7 +58,7 @@ struct Room {
 }
 
 impl Room {
-    fn of(mapped: u64, gap: u64) -> Room {
+    pub fn of(mapped: u64, gap: u64) -> Room {
         Room {
             front: 0,
             mapped,
@@ -82,7 +84,7 @@ impl Default for Shared {
 }
 
 /// Addresses are used up, or the size is none.
-fn no_addresses() -> DriverError {
+pub(super) fn no_addresses() -> DriverError {
     DriverError {
         call: "cuMemAddressReserve",
         code: CUresult::CUDA_ERROR_OUT_OF_MEMORY,
@@ -97,7 +99,8 @@ impl Pages {
         let is_large = size > ALWAYS_OWN;
         match self.kind {
             Kind::Unmapped => {}
-            Kind::Redzones(rule) => return self.place_between(size, context, rule),
+            Kind::Redzones(rule) if is_large => return self.place_between(size, context, rule),
+            Kind::Redzones(rule) => return self.place_in_slab(size, context, rule),
             Kind::Kept { before, after } => {
                 return self.place_with_canaries(size, context, (before, after));
             }
@@ -142,16 +145,7 @@ impl Pages {
         context: u64,
         spent: u64,
     ) -> Result<DeviceAddress, DriverError> {
-        let driver = self.env.driver();
-        let memory = driver.create_memory(room.mapped)?;
-        let mapped = self.map_new(room, memory);
-        // What is mapped stays.
-        let released = driver.release_memory(memory);
-        let (taken, range) = mapped?;
-        if let Err(error) = released {
-            self.unmap(taken, range);
-            return Err(error);
-        }
+        let (taken, range) = self.map_own(room)?;
         let base = DeviceAddress(range.base.0 + at);
         self.entered(
             Placed {
@@ -165,6 +159,21 @@ impl Pages {
             room.mapped,
         );
         Ok(base)
+    }
+
+    /// Memory of its own, as [`Pages::map_new`].
+    pub(super) fn map_own(&self, room: Room) -> Result<(DeviceAddress, Extent), DriverError> {
+        let driver = self.env.driver();
+        let memory = driver.create_memory(room.mapped)?;
+        let mapped = self.map_new(room, memory);
+        // What is mapped stays.
+        let released = driver.release_memory(memory);
+        let (taken, range) = mapped?;
+        if let Err(error) = released {
+            self.unmap(taken, range);
+            return Err(error);
+        }
+        Ok((taken, range))
     }
 
     /// A buffer whose redzones are addresses that have no memory, but for what is
@@ -317,11 +326,11 @@ impl Pages {
     }
 
     /// A buffer is there, for which this much memory was taken.
-    fn entered(&self, placed: Placed, memory: u64) {
+    pub(super) fn entered(&self, placed: Placed, memory: u64) {
         let mut state = self.state.lock();
         match placed.backing {
             Backing::Own { .. } => state.counts.exact += 1,
-            Backing::Shared(_) => state.counts.shared += 1,
+            Backing::Shared(_) | Backing::Slab(_) => state.counts.shared += 1,
         }
         state.bytes += placed.size;
         state.counts.bytes = state.counts.bytes.max(state.bytes);
@@ -333,6 +342,9 @@ impl Pages {
     /// Takes a buffer's memory away. No kernel may use it that should not fail.
     pub(super) fn remove(&self, placed: &Placed) {
         self.shadow.taken_away(placed.base);
+        if let Backing::Slab(slot) = placed.backing {
+            return self.put_in_slab(placed, slot);
+        }
         if !self.unmap(placed.taken, placed.range) {
             return;
         }
@@ -349,12 +361,13 @@ impl Pages {
                 drop(state);
                 self.put(placed.context, slot);
             }
+            Backing::Slab(_) => {}
         }
     }
 
     /// Unmaps a range. Returns whether that was done; else its addresses are never
     /// given out again.
-    fn unmap(&self, taken: DeviceAddress, range: Extent) -> bool {
+    pub(super) fn unmap(&self, taken: DeviceAddress, range: Extent) -> bool {
         match self.env.driver().unmap_memory(range) {
             Ok(()) => self.state.lock().ranges.put(taken),
             // In a context that has failed, nothing is freed any more.
@@ -389,7 +402,7 @@ impl Pages {
 }
 
 impl State {
-    fn add_memory(&mut self, bytes: u64) {
+    pub(super) fn add_memory(&mut self, bytes: u64) {
         self.memory += bytes;
         self.counts.memory = self.counts.memory.max(self.memory);
     }

@@ -25,7 +25,13 @@ impl Protection for Pages {
     }
 
     fn place(&self, request: &PlacementRequest) -> Option<Placement> {
-        if self.kind != Kind::Unmapped && request.size <= ALWAYS_OWN {
+        let is_small = request.size <= ALWAYS_OWN;
+        let may_be_small = match self.kind {
+            Kind::Unmapped => true,
+            Kind::Redzones(_) => request.in_stream_order,
+            Kind::Kept { .. } => false,
+        };
+        if is_small && !may_be_small {
             return None;
         }
         if let Some(reason) = request.obstacle {
@@ -45,7 +51,7 @@ impl Protection for Pages {
         let mut placed = self.place_in(request.size, context);
         let is_full =
             |error: &driver::DriverError| error.code == CUresult::CUDA_ERROR_OUT_OF_MEMORY;
-        if placed.as_ref().is_err_and(is_full) && self.collect_all() {
+        if placed.as_ref().is_err_and(is_full) && self.make_room() {
             placed = self.place_in(request.size, context);
         }
         placed.map_err(|error| self.refused(&error)).ok()
@@ -75,7 +81,7 @@ impl Protection for Pages {
     }
 
     fn make_room(&self) -> bool {
-        self.collect_all()
+        self.collect_all() | self.keep_slots(0)
     }
 
     fn before_unchecked(&self) -> bool {

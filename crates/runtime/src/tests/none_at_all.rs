@@ -232,6 +232,7 @@ fn run(protect: Protections, more: Vec<Arc<dyn Protection>>) -> Outcome {
     };
     let request = PlacementRequest {
         size: 64,
+        in_stream_order: false,
         obstacle: None,
     };
     assert_eq!(runtime.placements().place(&request), None);

@@ -44,6 +44,7 @@ fn bench(settings: Settings, total: u64) -> Bench {
 fn allocate(bench: &Bench, size: u64) -> Option<Placement> {
     let placement = bench.runtime.placements().place(&PlacementRequest {
         size,
+        in_stream_order: false,
         obstacle: None,
     })?;
     let owner = Owner {

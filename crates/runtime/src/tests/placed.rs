@@ -39,9 +39,14 @@ fn kept() -> Bench {
 
 /// Allocates as the shim does.
 fn allocate(bench: &Bench, size: u64) -> Option<Placement> {
+    allocate_in(bench, size, false)
+}
+
+fn allocate_in(bench: &Bench, size: u64, in_stream_order: bool) -> Option<Placement> {
     let placements = bench.runtime.placements();
     let request = PlacementRequest {
         size,
+        in_stream_order,
         obstacle: None,
     };
     let placement = placements.place(&request)?;
@@ -150,6 +155,43 @@ fn shadow_memory_is_at_most_a_hundredth_of_the_devices() {
     let coverage = bench.runtime.ending().coverage().shadow.unwrap();
     assert!(coverage.shadow <= total / 100 + MAPPING_GRANULE);
     assert!(coverage.bare.is_empty());
+}
+
+#[test]
+fn small_buffers_in_stream_order_share_granules_and_stay_apart() {
+    let bench = shadowed();
+    let sizes = [1, 255, 256, 4096, 100_000, MIB];
+    let take = |size| allocate_in(&bench, size, true).unwrap();
+    let all: Vec<Placement> = (0..200).map(|number| take(sizes[number % 6])).collect();
+    let mut apart: Vec<(u64, u64)> = Vec::new();
+    for (placement, size) in all.iter().zip(sizes.iter().cycle()) {
+        let Placement {
+            base,
+            before,
+            after,
+        } = *placement;
+        assert!(base.0.is_multiple_of(512) && before >= 256 && after >= 256);
+        let vmm = bench.device.vmm.lock();
+        assert!(vmm.holds(base.0 - before) && vmm.holds(base.0 + size + after - 1));
+        apart.push((base.0 - before, base.0 + size + after));
+    }
+    apart.sort_unstable();
+    assert!(apart.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+    bench.launch(all[0].base.0, 0);
+    assert_eq!(shadow(&bench, all[3].base.0), u32::MAX);
+    for placement in &all {
+        free(&bench, placement.base);
+    }
+    bench.launch(0, 0);
+    assert_eq!(shadow(&bench, all[3].base.0), 0);
+    // The quarantine has them, until memory is needed.
+    assert!(bench.device.vmm.lock().used() > 0);
+    let other = take(256).base;
+    assert!(all.iter().all(|placement| placement.base != other));
+    free(&bench, other);
+    assert!(bench.runtime.frees().empty_quarantine());
+    assert_eq!(bench.device.vmm.lock().used(), 0);
+    assert!(!bench.runtime.frees().empty_quarantine());
 }
 
 #[test]

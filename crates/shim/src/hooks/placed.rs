@@ -19,6 +19,7 @@ pub(super) fn placed(
 ) -> Option<u64> {
     let request = PlacementRequest {
         size: bytes as u64,
+        in_stream_order: matches!(fill, Fill::InStream(_)),
         obstacle,
     };
     let placements = runtime.placements();
