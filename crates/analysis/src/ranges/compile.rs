@@ -13,6 +13,7 @@ use super::affine::{
 use super::expand::Expand;
 use super::interval::Relation;
 use super::program::{Check, Input, Node, NodeId, Program};
+use super::siblings::Sibling;
 use super::trips::Range;
 use super::{Alignment, Query};
 use crate::cfg::BlockId;
@@ -84,6 +85,8 @@ pub(crate) struct Compile<'x, 'm, 'a> {
     pub(crate) phis: FxHashMap<SymbolicId, Range>,
     /// The recurrences of phis.
     pub(crate) carried: FxHashMap<SymbolicId, u32>,
+    /// Phis that are expressed by others.
+    pub(crate) siblings: FxHashMap<SymbolicId, Option<Sibling>>,
     pub(crate) trips: FxHashMap<BlockId, Option<NodeId>>,
     depth: u32,
 }
@@ -104,6 +107,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             symbolics: FxHashMap::default(),
             phis: FxHashMap::default(),
             carried: FxHashMap::default(),
+            siblings: FxHashMap::default(),
             trips: FxHashMap::default(),
             depth: 0,
         })
@@ -333,19 +337,82 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             (Condition::And(..), false) | (Condition::Or(..), true) => context,
             (Condition::Compare(relation, a, b), _) => {
                 let relation = if holds { relation } else { relation.negated() };
-                // A comparison of values that are the same for all threads
-                // only shows whether the instruction is reached.
-                match (self.is_uniform(a), self.is_uniform(b)) {
-                    (_, true) => self.fact(context, relation, a, b),
-                    (true, false) => self.fact(context, relation.mirrored(), b, a),
-                    (false, false) => {
-                        let context = self.fact(context, relation, a, b);
-                        let context = self.fact(context, relation.mirrored(), b, a);
-                        self.distance_fact(context, relation, a, b)
-                    }
-                }
+                self.compared(context, relation, (a, b), depth)
             }
         }
+    }
+
+    /// The context in which two values are in a relation.
+    fn compared(
+        &mut self,
+        context: Context,
+        relation: Relation,
+        (a, b): (AffineId, AffineId),
+        depth: u32,
+    ) -> Context {
+        // A comparison of values that are the same for all threads only shows
+        // whether the instruction is reached.
+        let context = match (self.is_uniform(a), self.is_uniform(b)) {
+            (_, true) => self.fact(context, relation, a, b),
+            (true, false) => self.fact(context, relation.mirrored(), b, a),
+            (false, false) => {
+                let context = self.fact(context, relation, a, b);
+                let context = self.fact(context, relation.mirrored(), b, a);
+                self.distance_fact(context, relation, a, b)
+            }
+        };
+        let context = self.implied(context, relation, (a, b), depth);
+        self.implied(context, relation.mirrored(), (b, a), depth)
+    }
+
+    /// What a comparison of one of two values implies for both: compilers test
+    /// that neither is negative by `x | y`, and that neither is too large by the
+    /// larger one.
+    fn implied(
+        &mut self,
+        context: Context,
+        relation: Relation,
+        (a, limit): (AffineId, AffineId),
+        depth: u32,
+    ) -> Context {
+        let expressions = &self.expand.expressions;
+        let ([(symbolic, 1)], 0) = (
+            expressions.affine(a).terms.as_slice(),
+            expressions.affine(a).constant,
+        ) else {
+            return context;
+        };
+        let (Symbolic::Binary(binary, x, y), width) = expressions.symbolic(*symbolic) else {
+            return context;
+        };
+        let own = (expressions.affine(a).width, expressions.affine(x).width);
+        if depth > DEEPEST || own != (width, width) {
+            return context;
+        }
+        let number = expressions.affine(limit).as_constant();
+        let (relation, limit) = match (binary, relation) {
+            (Binary::Or, Relation::AtLeast(View::Signed)) if number >= Some(0) => {
+                let zero = self.expand.expressions.constant(0, width);
+                (relation, zero)
+            }
+            (Binary::Or, Relation::Greater(View::Signed)) if number >= Some(-1) => {
+                let zero = self.expand.expressions.constant(0, width);
+                (Relation::AtLeast(View::Signed), zero)
+            }
+            (Binary::Or, Relation::Equal) if number == Some(0) => (relation, limit),
+            (Binary::Or, Relation::Less(View::Unsigned) | Relation::AtMost(View::Unsigned)) => {
+                (relation, limit)
+            }
+            (Binary::Maximum(own), Relation::Less(view) | Relation::AtMost(view))
+            | (Binary::Minimum(own), Relation::Greater(view) | Relation::AtLeast(view))
+                if own == view =>
+            {
+                (relation, limit)
+            }
+            _ => return context,
+        };
+        let context = self.compared(context, relation, (x, limit), depth + 1);
+        self.compared(context, relation, (y, limit), depth + 1)
     }
 
     /// Whether a value is the same number for all threads of a launch.
@@ -362,7 +429,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
 
     /// Whether a value depends on a register that nothing was written to: it may
     /// have another value at its next use.
-    fn is_undefined(&self, affine: AffineId) -> bool {
+    pub(super) fn is_undefined(&self, affine: AffineId) -> bool {
         let expressions = &self.expand.expressions;
         let is_undefined = |leaf: &SymbolicId| match expressions.symbolic(*leaf).0 {
             Symbolic::Opaque(value) => self.expand.definition_of(value) == Definition::Undefined,
@@ -455,12 +522,20 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
     fn relevant(&self, support: &Support, mut context: Context) -> Context {
         while let Some(id) = context {
             let fact = &self.facts[id as usize];
-            if !fact.uniform && share(&fact.support, support) {
+            if !fact.uniform && (share(&fact.support, support) || self.shares(fact, support)) {
                 return context;
             }
             context = fact.before;
         }
         None
+    }
+
+    /// Whether a fact is about a phi by which one of a value's is expressed.
+    fn shares(&self, fact: &Fact, support: &Support) -> bool {
+        support.iter().any(|leaf| match self.siblings.get(leaf) {
+            Some(Some(sibling)) => fact.support.contains(&sibling.tested),
+            _ => false,
+        })
     }
 
     /// The range of a fact's left side, without its constant.
@@ -559,7 +634,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             Node::Truncate(a, width) => width >= 32 && is(a),
             Node::Hull(a, b, _) => is(a) || is(b),
             Node::Both(a, b, _) => is(a) && is(b),
-            Node::Trips(_) | Node::Staying(_) => false,
+            Node::Trips(_) | Node::Staying(_) | Node::Steady(..) | Node::Otherwise(..) => false,
         }
     }
 
@@ -612,6 +687,8 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
 
     /// The range of a value in a context.
     pub(crate) fn value(&mut self, affine: AffineId, context: Context) -> NodeId {
+        let leaves = self.expand.expressions.support(affine).clone();
+        self.find_siblings(&leaves);
         let context = self.relevant(self.expand.expressions.support(affine), context);
         if let Some(node) = self.expressions.get(&(affine, context)) {
             return *node;
@@ -733,7 +810,10 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                 self.node(Node::Full(width))
             }
             Symbolic::Between(_, low, high) => self.node(Node::Between(low, high)),
-            Symbolic::Phi(phi) | Symbolic::Within(phi, _) => self.phi(symbolic, phi, width),
+            Symbolic::Phi(phi) | Symbolic::Within(phi, _) => {
+                let node = self.phi(symbolic, phi, width);
+                self.by_sibling(symbolic, node, context, width)
+            }
             Symbolic::Sum(a) => self.value(a, context),
             Symbolic::Extend(view, from, a) => {
                 let a = self.value(a, context);

@@ -22,6 +22,7 @@ mod interval;
 mod program;
 mod recurrence;
 mod relative;
+mod siblings;
 #[cfg(test)]
 mod tests;
 mod trips;

@@ -55,6 +55,12 @@ pub(crate) enum Node {
     Staying(Continues),
     /// From the first towards zero, by shifts or divisions.
     Shrinks(View, NodeId, Width),
+    /// Full if a number that starts in the first and moves by the second, as
+    /// often as the third at most, keeps to the numbers of this kind and width;
+    /// else empty.
+    Steady(View, NodeId, NodeId, NodeId, Width),
+    /// The first operand if the second is empty, else the empty range.
+    Otherwise(NodeId, NodeId),
     /// The value of the [`Recurrence`] with this number.
     Carried(u32, Width),
 }
@@ -210,6 +216,10 @@ impl Node {
             Node::Trips(continues) => Node::Trips(continues.with_operands(to)),
             Node::Staying(continues) => Node::Staying(continues.with_operands(to)),
             Node::Shrinks(view, a, width) => Node::Shrinks(view, to(a), width),
+            Node::Steady(view, start, step, trips, width) => {
+                Node::Steady(view, to(start), to(step), to(trips), width)
+            }
+            Node::Otherwise(a, b) => Node::Otherwise(to(a), to(b)),
         }
     }
 }
@@ -458,6 +468,27 @@ impl Program {
                 true => Interval::EMPTY,
                 false => value(a),
             },
+            Node::Otherwise(a, b) => match value(b).is_empty() {
+                true => value(a),
+                false => Interval::EMPTY,
+            },
+            Node::Steady(view, start, step, trips, width) => {
+                let (start, step) = (
+                    value(start).view(view, width),
+                    value(step).view(view, width),
+                );
+                let most = value(trips).high;
+                let (lowest, highest) = range(view, width);
+                let is_steady = start.is_empty()
+                    || step.is_empty()
+                    || (most < ENDLESS
+                        && start.high + step.high.max(0) * most <= highest
+                        && start.low + step.low.min(0) * most >= lowest);
+                match is_steady {
+                    true => Interval::full(8),
+                    false => Interval::EMPTY,
+                }
+            }
             Node::Hull(a, b, width) => value(a).hull(value(b), width),
             Node::Both(a, b, width) => value(a).intersect(value(b), width),
             Node::Truncate(a, width) => value(a).truncate(width),
