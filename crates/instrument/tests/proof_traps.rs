@@ -31,6 +31,8 @@ const fn trap(
     }
 }
 
+/// Address of the buffer.
+const BASE: i64 = 1 << 40;
 /// A store to element `%r9` of the buffer, read as a signed number.
 const STORE: &str = "mul.wide.s32 %rd9, %r9, 4; add.s64 %rd9, %rd1, %rd9; st.global.u32 [%rd9], 0;";
 /// The same, if `%p9`.
@@ -716,6 +718,40 @@ const TRAPS: &[Trap] = &[
         &[],
         &[(16, 0)],
     ),
+    // ---- one of several pointers (`w` is one, too)
+    trap(
+        "a pointer that a condition chooses",
+        "cvta.to.global.u64 %rd2, %rd2; setp.eq.s32 %p1, %r2, 3; selp.b64 %rd3, %rd1, %rd2, %p1; \
+         shr.u32 %r3, %r2, 1; mul.wide.u32 %rd4, %r3, 4; add.s64 %rd5, %rd3, %rd4; \
+         st.global.u32 [%rd5], 0;",
+        &[(0, BASE)],
+        &[(0, BASE + 4), (0, BASE - 4)],
+    ),
+    trap(
+        "each of two pointers with the index of its branch",
+        "cvta.to.global.u64 %rd2, %rd2; mov.u64 %rd3, %rd1; setp.lt.u32 %p1, %r2, 16; \
+         @%p1 bra $join; add.s64 %rd3, %rd2, -64; $join: mul.wide.u32 %rd4, %r2, 4; \
+         add.s64 %rd5, %rd3, %rd4; st.global.u32 [%rd5], 0;",
+        &[],
+        &[(0, BASE + 4), (0, BASE - 4)],
+    ),
+    trap(
+        "two pointers that take turns",
+        "cvta.to.global.u64 %rd2, %rd2; mov.u64 %rd3, %rd1; mov.u64 %rd4, %rd2; mov.u32 %r5, 0; \
+         shr.u32 %r3, %r2, 1; mul.wide.u32 %rd5, %r3, 4; $loop: add.s64 %rd6, %rd3, %rd5; \
+         st.global.u32 [%rd6], 0; mov.u64 %rd7, %rd3; mov.u64 %rd3, %rd4; mov.u64 %rd4, %rd7; \
+         add.s32 %r5, %r5, 1; setp.lt.s32 %p1, %r5, %r1; @%p1 bra $loop;",
+        &[(0, BASE), (9, BASE)],
+        &[(9, BASE + 4)],
+    ),
+    trap(
+        "two pointers that take turns and move",
+        "cvta.to.global.u64 %rd2, %rd2; mov.u64 %rd3, %rd1; mov.u64 %rd4, %rd2; mov.u32 %r5, 0; \
+         $loop: st.global.u32 [%rd3], 0; add.s64 %rd7, %rd3, 4; mov.u64 %rd3, %rd4; \
+         mov.u64 %rd4, %rd7; add.s32 %r5, %r5, 1; setp.lt.s32 %p1, %r5, %r1; @%p1 bra $loop;",
+        &[],
+        &[(99, BASE)],
+    ),
     // ---- what loops carry
     trap(
         "a step that doubles",
@@ -900,7 +936,6 @@ $end: ret;
 
 #[test]
 fn no_trap_leads_to_a_proof() {
-    const BASE: u64 = 1 << 40;
     let shape = LaunchShape {
         grid: [1, 1, 1],
         block: [32, 1, 1],
@@ -926,7 +961,7 @@ fn no_trap_leads_to_a_proof() {
                     u64::from_le_bytes(bits)
                 })
                 .collect();
-            Some(program.proves(&shape, &inputs, &|_| Some((BASE, 64))))
+            Some(program.proves(&shape, &inputs, &|_| Some((BASE as u64, 64))))
         };
         for &(n, w) in trap.never {
             if proves(n, w) == Some(true) {

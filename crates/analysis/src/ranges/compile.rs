@@ -12,7 +12,7 @@ use super::affine::{
 };
 use super::expand::Expand;
 use super::interval::Relation;
-use super::program::{Check, Input, Node, NodeId, Program};
+use super::program::{Bounds, Check, Input, Node, NodeId, Program};
 use super::siblings::Sibling;
 use super::trips::Range;
 use super::{Alignment, Query};
@@ -65,6 +65,8 @@ pub enum Unprovable {
     /// The address depends on a value loaded from memory, or on arithmetic
     /// that the analysis does not follow.
     Address,
+    /// The buffer is known on the device only.
+    Buffer,
     /// The function is too large.
     Size,
 }
@@ -89,6 +91,8 @@ pub(crate) struct Compile<'x, 'm, 'a> {
     pub(crate) siblings: FxHashMap<SymbolicId, Option<Sibling>>,
     pub(crate) trips: FxHashMap<BlockId, Option<NodeId>>,
     depth: u32,
+    /// Number of the query whose checks are being added.
+    pub(crate) queries: u32,
 }
 
 impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
@@ -110,6 +114,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             siblings: FxHashMap::default(),
             trips: FxHashMap::default(),
             depth: 0,
+            queries: 0,
         })
     }
 
@@ -120,6 +125,21 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
     /// Adds a check.
     pub(crate) fn check(&mut self, query: &Query) -> Result<(), Unprovable> {
         let at = query.instruction;
+        let analysis = self.analysis();
+        let mut context = self.context(analysis.cfg.block_of[at as usize]);
+        if let Some(guard) = analysis.code.instructions[at as usize].instruction.guard {
+            let condition = self.expand.guard(at, guard.negated);
+            context = self.assume(context, condition, true, 0);
+        }
+        if query.bounds == Bounds::Choice {
+            let choices = self.choices(at, query.operand, context);
+            for choice in choices.ok_or(Unprovable::Buffer)? {
+                let aligned = self.aligned_choice(query, choice.address)?;
+                let bounds = Bounds::Parameter(choice.parameter);
+                self.add_check((query, bounds), (choice.address, context), aligned)?;
+            }
+            return Ok(());
+        }
         let address = self
             .expand
             .address(at, query.operand)
@@ -130,17 +150,23 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                 .relative(address, self.expand.address_symbolic(symbol, query.generic))
                 .ok_or(Unprovable::Address)?,
         };
-        let analysis = self.analysis();
-        let mut context = self.context(analysis.cfg.block_of[at as usize]);
-        if let Some(guard) = analysis.code.instructions[at as usize].instruction.guard {
-            let condition = self.expand.guard(at, guard.negated);
-            context = self.assume(context, condition, true, 0);
-        }
         let address = self.value(affine, context);
         if self.is_open(address) {
             return Err(Unprovable::Address);
         }
         let aligned = self.aligned(query, affine, (address, context))?;
+        self.add_check((query, query.bounds), (address, context), aligned)
+    }
+
+    fn add_check(
+        &mut self,
+        (query, bounds): (&Query, Bounds),
+        (address, context): (NodeId, Context),
+        aligned: (NodeId, u8),
+    ) -> Result<(), Unprovable> {
+        if self.is_open(address) {
+            return Err(Unprovable::Address);
+        }
         let reached = self.reached(context);
         if self.program.nodes.len() > MOST_NODES || self.expand.expressions.size() > MOST_FORMS {
             return Err(Unprovable::Size);
@@ -148,12 +174,31 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         self.program.checks.push(Check {
             address,
             reached,
+            query: self.queries,
             low: query.low,
             bytes: query.bytes,
-            bounds: query.bounds,
+            bounds,
             aligned,
         });
         Ok(())
+    }
+
+    /// [`Compile::aligned`] for an address that comes from one of several
+    /// pointers.
+    fn aligned_choice(
+        &mut self,
+        query: &Query,
+        address: NodeId,
+    ) -> Result<(NodeId, u8), Unprovable> {
+        match query.alignment {
+            Alignment::Known => Ok((address, 0)),
+            Alignment::Address { at, bytes } => {
+                let moved = self.sum_node(&[(address, 1)], at, 64);
+                Ok((moved, bytes.trailing_zeros() as u8))
+            }
+            // (The alignment of one of them says nothing of the others.)
+            Alignment::Parameter { .. } => Err(Unprovable::Address),
+        }
     }
 
     /// A node, and the number of its low bits that must be zero for an access
@@ -218,7 +263,8 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             self.settle_open();
             let is_open = |check: &Check| self.open[check.address as usize];
             if let Some(index) = self.program.checks.iter().position(is_open) {
-                return Err((Some(index), Unprovable::Address));
+                let query = self.program.checks[index].query as usize;
+                return Err((Some(query), Unprovable::Address));
             }
         }
         Ok(self.program.without_unused())
@@ -317,7 +363,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
     }
 
     /// The context in which a condition holds, or does not.
-    fn assume(
+    pub(super) fn assume(
         &mut self,
         context: Context,
         condition: ConditionId,

@@ -14,6 +14,7 @@
 //! range, and a launch that is not proved runs with its checks.
 
 mod affine;
+mod choices;
 mod compile;
 mod expand;
 mod folded;
@@ -93,6 +94,7 @@ impl Program {
     ) -> Result<Program, (Option<usize>, Unprovable)> {
         let mut compile = Compile::of(analysis).ok_or((None, Unprovable::Size))?;
         for (index, query) in queries.iter().enumerate() {
+            compile.queries = index as u32;
             compile
                 .check(query)
                 .map_err(|reason| (Some(index), reason))?;

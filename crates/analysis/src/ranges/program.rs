@@ -87,6 +87,9 @@ pub enum Bounds {
     Bytes(u64),
     /// The node is an offset into the dynamic shared memory of the launch.
     DynamicShared,
+    /// The address was derived from one of several pointers of the parameters,
+    /// whose buffers are the bounds.
+    Choice,
 }
 
 /// One check of the kernel.
@@ -96,6 +99,8 @@ pub(crate) struct Check {
     /// Not empty if the check is reached.
     pub(crate) reached: NodeId,
     pub(crate) low: i64,
+    /// Number of the query that it is made for.
+    pub(crate) query: u32,
     pub(crate) bytes: u64,
     pub(crate) bounds: Bounds,
     /// So many low bits of this must be zero.
@@ -136,6 +141,8 @@ impl Check {
             }
             Bounds::Bytes(size) => holds_offset(self, address, size),
             Bounds::DynamicShared => holds_offset(self, address, shape.shared.into()),
+            // (Made into a check for each pointer.)
+            Bounds::Choice => false,
         }
     }
 }
