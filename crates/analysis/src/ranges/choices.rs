@@ -3,7 +3,8 @@
 //! each pointer that the address may come from, where it comes from that one.
 
 use super::affine::{Affine, AffineId};
-use super::compile::{Compile, Context};
+use super::compile::Compile;
+use super::facts::Context;
 use super::program::NodeId;
 use crate::code::{Referent, ValueId};
 use crate::origin::{Origin, Root};

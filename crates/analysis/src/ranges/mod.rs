@@ -17,13 +17,16 @@ mod affine;
 mod choices;
 mod compile;
 mod expand;
+mod facts;
 mod folded;
 mod instructions;
 mod interval;
 mod program;
 mod recurrence;
+mod relation;
 mod relative;
 mod siblings;
+mod staying;
 #[cfg(test)]
 mod tests;
 mod trips;

@@ -8,7 +8,8 @@
 //! not wrap in the loop, which is decided at the launch.
 
 use super::affine::{Affine, AffineId, Symbolic, SymbolicId};
-use super::compile::{Compile, Context};
+use super::compile::Compile;
+use super::facts::Context;
 use super::program::{Node, NodeId};
 use crate::cfg::BlockId;
 use crate::loops::Loop;

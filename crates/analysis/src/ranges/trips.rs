@@ -5,10 +5,11 @@
 //! register's width. Each exit that every iteration passes limits `k`.
 
 use super::affine::{AffineId, Condition, ConditionId, Symbolic, SymbolicId};
-use super::compile::{Compile, Context};
-use super::interval::Relation;
+use super::compile::Compile;
+use super::facts::Context;
 use super::program::{Continues, Node, NodeId};
 use super::recurrence::Recurrence;
+use super::relation::Relation;
 use crate::cfg::BlockId;
 use crate::code::ValueId;
 use crate::loops::Loop;
