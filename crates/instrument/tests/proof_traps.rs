@@ -31,6 +31,8 @@ const fn trap(
     }
 }
 
+/// Address of the buffer.
+const BASE: i64 = 1 << 40;
 /// A store to element `%r9` of the buffer, read as a signed number.
 const STORE: &str = "mul.wide.s32 %rd9, %r9, 4; add.s64 %rd9, %rd1, %rd9; st.global.u32 [%rd9], 0;";
 /// The same, if `%p9`.
@@ -674,6 +676,82 @@ const TRAPS: &[Trap] = &[
         &[(0, 17), (0, 1), (0, 0)],
         &[(0, 18)],
     ),
+    trap(
+        "neither of two is negative, if their bits together are not",
+        "ld.global.u32 %r9, [%rd1]; ld.global.u32 %r3, [%rd1+4]; or.b32 %r4, %r9, %r3; \
+         setp.lt.s32 %p1, %r4, 0; setp.ge.or.s32 %p2, %r9, %r1, %p1; @%p2 bra $end; STORE",
+        &[(16, 0), (0, 0)],
+        &[(17, 0)],
+    ),
+    trap(
+        "one of two may be",
+        "ld.global.u32 %r9, [%rd1]; ld.global.u32 %r3, [%rd1+4]; and.b32 %r4, %r9, %r3; \
+         setp.lt.s32 %p1, %r4, 0; setp.ge.or.s32 %p2, %r9, %r1, %p1; @%p2 bra $end; STORE",
+        &[],
+        &[(16, 0)],
+    ),
+    trap(
+        "their bits together may be negative",
+        "ld.global.u32 %r9, [%rd1]; ld.global.u32 %r3, [%rd1+4]; or.b32 %r4, %r9, %r3; \
+         setp.lt.s32 %p1, %r4, -5; setp.ge.or.s32 %p2, %r9, %r1, %p1; @%p2 bra $end; STORE",
+        &[],
+        &[(16, 0)],
+    ),
+    trap(
+        "both are less than what the larger is less than",
+        "ld.global.u32 %r9, [%rd1]; ld.global.u32 %r3, [%rd1+4]; max.u32 %r4, %r9, %r3; \
+         setp.ge.u32 %p2, %r4, %r1; @%p2 bra $end; STORE",
+        &[(16, 0), (0, 0)],
+        &[(17, 0)],
+    ),
+    trap(
+        "what the smaller is less than limits one of them",
+        "ld.global.u32 %r9, [%rd1]; ld.global.u32 %r3, [%rd1+4]; min.u32 %r4, %r9, %r3; \
+         setp.ge.u32 %p2, %r4, %r1; @%p2 bra $end; STORE",
+        &[],
+        &[(16, 0)],
+    ),
+    trap(
+        "the larger of signed numbers is compared as unsigned ones",
+        "ld.global.u32 %r9, [%rd1]; ld.global.u32 %r3, [%rd1+4]; max.s32 %r4, %r9, %r3; \
+         setp.ge.u32 %p2, %r4, %r1; @%p2 bra $end; STORE",
+        &[],
+        &[(16, 0)],
+    ),
+    // ---- one of several pointers (`w` is one, too)
+    trap(
+        "a pointer that a condition chooses",
+        "cvta.to.global.u64 %rd2, %rd2; setp.eq.s32 %p1, %r2, 3; selp.b64 %rd3, %rd1, %rd2, %p1; \
+         shr.u32 %r3, %r2, 1; mul.wide.u32 %rd4, %r3, 4; add.s64 %rd5, %rd3, %rd4; \
+         st.global.u32 [%rd5], 0;",
+        &[(0, BASE)],
+        &[(0, BASE + 4), (0, BASE - 4)],
+    ),
+    trap(
+        "each of two pointers with the index of its branch",
+        "cvta.to.global.u64 %rd2, %rd2; mov.u64 %rd3, %rd1; setp.lt.u32 %p1, %r2, 16; \
+         @%p1 bra $join; add.s64 %rd3, %rd2, -64; $join: mul.wide.u32 %rd4, %r2, 4; \
+         add.s64 %rd5, %rd3, %rd4; st.global.u32 [%rd5], 0;",
+        &[],
+        &[(0, BASE + 4), (0, BASE - 4)],
+    ),
+    trap(
+        "two pointers that take turns",
+        "cvta.to.global.u64 %rd2, %rd2; mov.u64 %rd3, %rd1; mov.u64 %rd4, %rd2; mov.u32 %r5, 0; \
+         shr.u32 %r3, %r2, 1; mul.wide.u32 %rd5, %r3, 4; $loop: add.s64 %rd6, %rd3, %rd5; \
+         st.global.u32 [%rd6], 0; mov.u64 %rd7, %rd3; mov.u64 %rd3, %rd4; mov.u64 %rd4, %rd7; \
+         add.s32 %r5, %r5, 1; setp.lt.s32 %p1, %r5, %r1; @%p1 bra $loop;",
+        &[(0, BASE), (9, BASE)],
+        &[(9, BASE + 4)],
+    ),
+    trap(
+        "two pointers that take turns and move",
+        "cvta.to.global.u64 %rd2, %rd2; mov.u64 %rd3, %rd1; mov.u64 %rd4, %rd2; mov.u32 %r5, 0; \
+         $loop: st.global.u32 [%rd3], 0; add.s64 %rd7, %rd3, 4; mov.u64 %rd3, %rd4; \
+         mov.u64 %rd4, %rd7; add.s32 %r5, %r5, 1; setp.lt.s32 %p1, %r5, %r1; @%p1 bra $loop;",
+        &[],
+        &[(99, BASE)],
+    ),
     // ---- what loops carry
     trap(
         "a step that doubles",
@@ -767,8 +845,50 @@ const TRAPS: &[Trap] = &[
         "shl.b32 %r3, %r2, 2; mov.u32 %r4, s; add.s32 %r4, %r4, %r3; mov.u32 %r5, %r2; \
          $loop: setp.ge.s32 %p1, %r5, %r1; @%p1 bra $end; st.shared.u32 [%r4], 0; \
          add.s32 %r4, %r4, 128; add.s32 %r5, %r5, 32; bra $loop;",
-        &[(-1, 0)],
+        &[(16, 0), (3, 0), (-1, 0)],
         &[(17, 0)],
+    ),
+    trap(
+        "an address in global memory that walks beside a narrow index",
+        "mul.wide.s32 %rd4, %r2, 4; add.s64 %rd4, %rd1, %rd4; mov.u32 %r5, %r2; \
+         setp.ge.s32 %p1, %r5, %r1; @%p1 bra $end; $loop: st.global.u32 [%rd4], 0; \
+         add.s64 %rd4, %rd4, 128; add.s32 %r5, %r5, 32; setp.lt.s32 %p1, %r5, %r1; \
+         @%p1 bra $loop;",
+        &[(16, 0), (3, 0), (-1, 0)],
+        &[(17, 0), (0x7fff_ffff, 0)],
+    ),
+    trap(
+        "an address that walks faster than its index",
+        "mul.wide.s32 %rd4, %r2, 4; add.s64 %rd4, %rd1, %rd4; mov.u32 %r5, %r2; \
+         $loop: setp.ge.s32 %p1, %r5, %r1; @%p1 bra $end; st.global.u32 [%rd4], 0; \
+         add.s64 %rd4, %rd4, 8; add.s32 %r5, %r5, 1; bra $loop;",
+        &[(0, 0), (1, 0)],
+        &[(10, 0), (16, 0)],
+    ),
+    trap(
+        "an address that walks beside an index that wraps",
+        "shl.b32 %r5, %r2, 26; cvt.u64.u32 %rd4, %r5; shr.u64 %rd4, %rd4, 24; \
+         add.s64 %rd4, %rd1, %rd4; $loop: setp.eq.s32 %p1, %r5, 0; @%p1 bra $end; \
+         st.global.u32 [%rd4], 0; add.s64 %rd4, %rd4, 4; add.s32 %r5, %r5, 0x04000000; \
+         bra $loop;",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "an address that another start belongs to",
+        "add.s32 %r3, %r2, 1; mul.wide.s32 %rd4, %r3, 4; add.s64 %rd4, %rd1, %rd4; \
+         mov.u32 %r5, %r2; $loop: setp.ge.s32 %p1, %r5, %r1; @%p1 bra $end; \
+         st.global.u32 [%rd4], 0; add.s64 %rd4, %rd4, 4; add.s32 %r5, %r5, 1; bra $loop;",
+        &[],
+        &[(16, 0)],
+    ),
+    trap(
+        "an address that walks only sometimes",
+        "mov.u64 %rd4, %rd1; mov.u32 %r5, 0; $loop: setp.ge.s32 %p1, %r5, %r1; @%p1 bra $end; \
+         st.global.u32 [%rd4], 0; setp.lt.s32 %p2, %r2, 8; @%p2 add.s64 %rd4, %rd4, 8; \
+         add.s32 %r5, %r5, 1; bra $loop;",
+        &[(4, 0)],
+        &[(10, 0), (16, 0)],
     ),
     trap(
         "an address that walks down",
@@ -816,7 +936,6 @@ $end: ret;
 
 #[test]
 fn no_trap_leads_to_a_proof() {
-    const BASE: u64 = 1 << 40;
     let shape = LaunchShape {
         grid: [1, 1, 1],
         block: [32, 1, 1],
@@ -842,7 +961,7 @@ fn no_trap_leads_to_a_proof() {
                     u64::from_le_bytes(bits)
                 })
                 .collect();
-            Some(program.proves(&shape, &inputs, &|_| Some((BASE, 64))))
+            Some(program.proves(&shape, &inputs, &|_| Some((BASE as u64, 64))))
         };
         for &(n, w) in trap.never {
             if proves(n, w) == Some(true) {

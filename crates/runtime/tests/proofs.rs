@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 #[path = "support/random.rs"]
 mod random;
+#[path = "support/shapes.rs"]
+mod shapes;
 mod support;
 
 /// Writes one kernel.
@@ -62,7 +64,7 @@ impl Kernel {
         } = kernel;
         format!(
             ".visible .entry k{number}(.param .u64 k{number}_p, .param .u32 k{number}_n, .param .s32 k{number}_m)\n{{\n\
-             .reg .pred %p<{}>;\n.reg .b32 %r<{}>;\n.reg .b64 %rd<{}>;\n{body}$end{number}:\nret;\n}}\n",
+             .shared .align 4 .b8 k{number}_s[400];\n.reg .pred %p<{}>;\n.reg .b32 %r<{}>;\n.reg .b64 %rd<{}>;\n{body}$end{number}:\nret;\n}}\n",
             predicates + 1,
             registers + 1,
             wide + 1,
@@ -272,6 +274,7 @@ impl Kernel {
         let (k, label) = (self.kernel, self.label());
         self.line(format_args!("mov.u32 %r{counter}, {start};"));
         self.line(format_args!("mov.u32 %r{fuel}, 0;"));
+        let walker = self.walker(counter);
         self.line(format_args!("$loop{k}_{label}:"));
         let is_tested_first = self.random.below(2) == 0;
         let relation = self
@@ -285,14 +288,19 @@ impl Kernel {
         }
         let values = self.values.clone();
         self.values.extend([counter, counter]);
+        if let Some(walker) = &walker {
+            self.walks(walker);
+        }
         self.block(depth + 1);
         self.values = values;
         let step = self
             .random
             .of(&["1", "1", "4", "-1", "-4", "%r2", "3", "16"]);
-        let shifts = self.random.below(8) == 0;
-        if shifts {
-            self.line(format_args!("shr.u32 %r{counter}, %r{counter}, 1;"));
+        if let Some(walker) = &walker {
+            self.walk(walker, step);
+        }
+        if self.random.below(5) == 0 {
+            self.carried(counter);
         } else if self.random.below(5) == 0 {
             let p = self.comparison();
             self.line(format_args!(
@@ -324,7 +332,8 @@ impl Kernel {
         let statements = 2 + self.random.below(4);
         for _ in 0..statements {
             match self.random.below(10) {
-                0..=4 => self.arithmetic(),
+                0..=2 => self.arithmetic(),
+                3..=4 => self.shape(),
                 5..=6 => self.access(),
                 7 if depth < 3 => self.repeated(depth),
                 8..=9 if depth < 3 => self.guarded(depth),

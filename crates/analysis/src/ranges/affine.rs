@@ -3,7 +3,7 @@
 //! the same symbols have the same expression: a guard on one also restricts
 //! the other, and equal terms of a difference cancel.
 
-use super::interval::Relation;
+use super::relation::Relation;
 use crate::code::ValueId;
 use crate::names::SymbolId;
 use crate::operation::{Binary, View, Width, wrap};

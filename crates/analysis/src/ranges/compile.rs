@@ -1,60 +1,23 @@
 //! From affine expressions to a [`Program`]: the range of a value at an
 //! instruction, limited by the conditions of the branches that lead there.
-//!
-//! A *context* is a chain of facts, each from a branch that dominates the
-//! instruction (an edge is taken only where its condition holds). A fact about
-//! an expression holds for the instances of its symbols that are current at
-//! the branch. Since the branch dominates the instruction, every value at the
-//! instruction is made of the same instances.
 
-use super::affine::{
-    Affine, AffineId, Condition, ConditionId, Special, Support, Symbolic, SymbolicId, share,
-};
+use super::affine::{Affine, AffineId, Symbolic, SymbolicId};
 use super::expand::Expand;
-use super::interval::Relation;
-use super::program::{Check, Input, Node, NodeId, Program};
+use super::facts::{Context, Fact, contained};
+use super::program::{Bounds, Check, Input, Node, NodeId, Program};
+use super::relation::Relation;
+use super::siblings::Sibling;
 use super::trips::Range;
 use super::{Alignment, Query};
 use crate::cfg::BlockId;
 use crate::function::Analysis;
 use crate::loops::Loops;
 use crate::operation::{Binary, View, Width};
-use crate::ssa::Definition;
-use ptx::Mnemonic;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
-
-/// The last fact of a chain; `None`: nothing is known.
-pub(crate) type Context = Option<u32>;
-
-/// A comparison that holds in a context.
-#[derive(Clone, Debug)]
-struct Fact {
-    before: Context,
-    relation: Relation,
-    /// The left side, without its constant, which is in `constant`.
-    about: Affine,
-    constant: i64,
-    /// The fact is about the difference of this value and the limit, if the
-    /// relation holds between the two.
-    distance_of: Option<AffineId>,
-    /// The right side.
-    limit: AffineId,
-    support: Support,
-    /// It compares numbers that are the same for all threads. It may show that
-    /// an instruction is not reached, but limits no value.
-    uniform: bool,
-    node: Option<NodeId>,
-    reached: Option<NodeId>,
-}
 
 /// A kernel with more nodes and expressions is not proved; it keeps its checks.
 const MOST_NODES: usize = 6000;
 const MOST_FORMS: usize = 200_000;
-/// Ends that the range of what a loop carries may have.
-const MOST_ENDS: usize = 4;
-/// Conditions inside conditions that are followed.
-const DEEPEST: u32 = 16;
 /// Depth of the recursion from value to value.
 const DEEPEST_VALUE: u32 = 200;
 
@@ -64,6 +27,8 @@ pub enum Unprovable {
     /// The address depends on a value loaded from memory, or on arithmetic
     /// that the analysis does not follow.
     Address,
+    /// The buffer is known on the device only.
+    Buffer,
     /// The function is too large.
     Size,
 }
@@ -72,11 +37,11 @@ pub(crate) struct Compile<'x, 'm, 'a> {
     pub(crate) expand: Expand<'x, 'm, 'a>,
     pub(crate) loops: Loops,
     pub(crate) program: Program,
-    facts: Vec<Fact>,
-    fact_ids: FxHashMap<(Context, Relation, AffineId, AffineId), u32>,
-    distance_ids: FxHashMap<(Context, Relation, AffineId, AffineId), u32>,
-    blocks: FxHashMap<BlockId, Context>,
-    node_ids: FxHashMap<Node, NodeId>,
+    pub(super) facts: Vec<Fact>,
+    pub(super) fact_ids: FxHashMap<(Context, Relation, AffineId, AffineId), u32>,
+    pub(super) distance_ids: FxHashMap<(Context, Relation, AffineId, AffineId), u32>,
+    pub(super) blocks: FxHashMap<BlockId, Context>,
+    pub(super) node_ids: FxHashMap<Node, NodeId>,
     /// Whether a node has the full range at every launch.
     open: Vec<bool>,
     expressions: FxHashMap<(AffineId, Context), NodeId>,
@@ -84,8 +49,12 @@ pub(crate) struct Compile<'x, 'm, 'a> {
     pub(crate) phis: FxHashMap<SymbolicId, Range>,
     /// The recurrences of phis.
     pub(crate) carried: FxHashMap<SymbolicId, u32>,
+    /// Phis that are expressed by others.
+    pub(crate) siblings: FxHashMap<SymbolicId, Option<Sibling>>,
     pub(crate) trips: FxHashMap<BlockId, Option<NodeId>>,
     depth: u32,
+    /// Number of the query whose checks are being added.
+    pub(crate) queries: u32,
 }
 
 impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
@@ -104,8 +73,10 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             symbolics: FxHashMap::default(),
             phis: FxHashMap::default(),
             carried: FxHashMap::default(),
+            siblings: FxHashMap::default(),
             trips: FxHashMap::default(),
             depth: 0,
+            queries: 0,
         })
     }
 
@@ -116,6 +87,21 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
     /// Adds a check.
     pub(crate) fn check(&mut self, query: &Query) -> Result<(), Unprovable> {
         let at = query.instruction;
+        let analysis = self.analysis();
+        let mut context = self.context(analysis.cfg.block_of[at as usize]);
+        if let Some(guard) = analysis.code.instructions[at as usize].instruction.guard {
+            let condition = self.expand.guard(at, guard.negated);
+            context = self.assume(context, condition, true, 0);
+        }
+        if query.bounds == Bounds::Choice {
+            let choices = self.choices(at, query.operand, context);
+            for choice in choices.ok_or(Unprovable::Buffer)? {
+                let aligned = self.aligned_choice(query, choice.address)?;
+                let bounds = Bounds::Parameter(choice.parameter);
+                self.add_check((query, bounds), (choice.address, context), aligned)?;
+            }
+            return Ok(());
+        }
         let address = self
             .expand
             .address(at, query.operand)
@@ -126,17 +112,23 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                 .relative(address, self.expand.address_symbolic(symbol, query.generic))
                 .ok_or(Unprovable::Address)?,
         };
-        let analysis = self.analysis();
-        let mut context = self.context(analysis.cfg.block_of[at as usize]);
-        if let Some(guard) = analysis.code.instructions[at as usize].instruction.guard {
-            let condition = self.expand.guard(at, guard.negated);
-            context = self.assume(context, condition, true, 0);
-        }
         let address = self.value(affine, context);
         if self.is_open(address) {
             return Err(Unprovable::Address);
         }
         let aligned = self.aligned(query, affine, (address, context))?;
+        self.add_check((query, query.bounds), (address, context), aligned)
+    }
+
+    fn add_check(
+        &mut self,
+        (query, bounds): (&Query, Bounds),
+        (address, context): (NodeId, Context),
+        aligned: (NodeId, u8),
+    ) -> Result<(), Unprovable> {
+        if self.is_open(address) {
+            return Err(Unprovable::Address);
+        }
         let reached = self.reached(context);
         if self.program.nodes.len() > MOST_NODES || self.expand.expressions.size() > MOST_FORMS {
             return Err(Unprovable::Size);
@@ -144,12 +136,31 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         self.program.checks.push(Check {
             address,
             reached,
+            query: self.queries,
             low: query.low,
             bytes: query.bytes,
-            bounds: query.bounds,
+            bounds,
             aligned,
         });
         Ok(())
+    }
+
+    /// [`Compile::aligned`] for an address that comes from one of several
+    /// pointers.
+    fn aligned_choice(
+        &mut self,
+        query: &Query,
+        address: NodeId,
+    ) -> Result<(NodeId, u8), Unprovable> {
+        match query.alignment {
+            Alignment::Known => Ok((address, 0)),
+            Alignment::Address { at, bytes } => {
+                let moved = self.sum_node(&[(address, 1)], at, 64);
+                Ok((moved, bytes.trailing_zeros() as u8))
+            }
+            // (The alignment of one of them says nothing of the others.)
+            Alignment::Parameter { .. } => Err(Unprovable::Address),
+        }
     }
 
     /// A node, and the number of its low bits that must be zero for an access
@@ -214,7 +225,8 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             self.settle_open();
             let is_open = |check: &Check| self.open[check.address as usize];
             if let Some(index) = self.program.checks.iter().position(is_open) {
-                return Err((Some(index), Unprovable::Address));
+                let query = self.program.checks[index].query as usize;
+                return Err((Some(query), Unprovable::Address));
             }
         }
         Ok(self.program.without_unused())
@@ -240,279 +252,6 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                 }
             }
         }
-    }
-
-    // ---- contexts ---------------------------------------------------------
-
-    /// The context of a block.
-    pub(crate) fn context(&mut self, block: BlockId) -> Context {
-        let analysis = self.analysis();
-        let mut waiting = Vec::new();
-        let mut at = block;
-        let mut context = loop {
-            if let Some(known) = self.blocks.get(&at) {
-                break *known;
-            }
-            waiting.push(at);
-            match analysis.dominators.immediate(at) {
-                Some(above) => at = above,
-                None => break None,
-            }
-        };
-        while let Some(block) = waiting.pop() {
-            // Only one edge enters the block, apart from edges from blocks
-            // that this one dominates. Its facts still hold after an
-            // iteration: no symbol in them is defined inside the loop.
-            let mut entries = analysis.cfg.blocks[block.0 as usize]
-                .predecessors
-                .iter()
-                .copied()
-                .filter(|&from| {
-                    analysis.cfg.is_reachable(from) && !analysis.dominators.dominates(block, from)
-                });
-            if let (Some(from), None) = (entries.next(), entries.next()) {
-                context = self.along(context, from, block);
-            }
-            self.blocks.insert(block, context);
-        }
-        context
-    }
-
-    /// The context of an edge.
-    pub(crate) fn edge(&mut self, from: BlockId, to: BlockId) -> Context {
-        let context = self.context(from);
-        self.along(context, from, to)
-    }
-
-    fn along(&mut self, context: Context, from: BlockId, to: BlockId) -> Context {
-        match self.branch(from, to) {
-            Some((condition, holds)) => self.assume(context, condition, holds, 0),
-            None => context,
-        }
-    }
-
-    /// The condition under which control goes from one block to another, and
-    /// whether it must hold or not.
-    pub(crate) fn branch(&mut self, from: BlockId, to: BlockId) -> Option<(ConditionId, bool)> {
-        let analysis = self.analysis();
-        let block = &analysis.cfg.blocks[from.0 as usize];
-        let last = block
-            .end
-            .checked_sub(1)
-            .filter(|&last| last >= block.first)?;
-        let instruction = analysis.code.instructions[last as usize].instruction;
-        let guard = instruction.guard?;
-        let next = BlockId(from.0 + 1);
-        let taken = match (instruction.opcode.mnemonic(), block.successors.len()) {
-            (Mnemonic::Bra, 2) => to != next,
-            (Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Trap, 1) => false,
-            _ => return None,
-        };
-        let condition = self.expand.guard(last, guard.negated);
-        Some((condition, taken))
-    }
-
-    /// The context in which a condition holds, or does not.
-    fn assume(
-        &mut self,
-        context: Context,
-        condition: ConditionId,
-        holds: bool,
-        depth: u32,
-    ) -> Context {
-        if depth > DEEPEST {
-            return context;
-        }
-        match (self.expand.expressions.condition(condition), holds) {
-            (Condition::Unknown, _) => context,
-            (Condition::Not(inner), _) => self.assume(context, inner, !holds, depth + 1),
-            (Condition::And(a, b), true) | (Condition::Or(a, b), false) => {
-                let context = self.assume(context, a, holds, depth + 1);
-                self.assume(context, b, holds, depth + 1)
-            }
-            (Condition::And(..), false) | (Condition::Or(..), true) => context,
-            (Condition::Compare(relation, a, b), _) => {
-                let relation = if holds { relation } else { relation.negated() };
-                // A comparison of values that are the same for all threads
-                // only shows whether the instruction is reached.
-                match (self.is_uniform(a), self.is_uniform(b)) {
-                    (_, true) => self.fact(context, relation, a, b),
-                    (true, false) => self.fact(context, relation.mirrored(), b, a),
-                    (false, false) => {
-                        let context = self.fact(context, relation, a, b);
-                        let context = self.fact(context, relation.mirrored(), b, a);
-                        self.distance_fact(context, relation, a, b)
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether a value is the same number for all threads of a launch.
-    fn is_uniform(&self, affine: AffineId) -> bool {
-        let expressions = &self.expand.expressions;
-        expressions.support(affine).iter().all(|leaf| {
-            matches!(
-                expressions.symbolic(*leaf).0,
-                Symbolic::Parameter { .. }
-                    | Symbolic::Special(Special::Threads(_) | Special::Blocks(_))
-            )
-        })
-    }
-
-    /// Whether a value depends on a register that nothing was written to: it may
-    /// have another value at its next use.
-    fn is_undefined(&self, affine: AffineId) -> bool {
-        let expressions = &self.expand.expressions;
-        let is_undefined = |leaf: &SymbolicId| match expressions.symbolic(*leaf).0 {
-            Symbolic::Opaque(value) => self.expand.definition_of(value) == Definition::Undefined,
-            _ => false,
-        };
-        expressions.support(affine).iter().any(is_undefined)
-    }
-
-    /// The fact about the difference of two values that a comparison implies.
-    fn distance_fact(
-        &mut self,
-        before: Context,
-        relation: Relation,
-        a: AffineId,
-        b: AffineId,
-    ) -> Context {
-        let is_constant = |id| self.expand.expressions.affine(id).terms.is_empty();
-        if relation == Relation::Differs || is_constant(a) || is_constant(b) {
-            return before;
-        }
-        if self.is_undefined(a) || self.is_undefined(b) {
-            return before;
-        }
-        let mut about = self.expand.expressions.affine(a).clone();
-        about = about.plus(self.expand.expressions.affine(b), -1);
-        if about.terms.is_empty() {
-            return before;
-        }
-        let key = (before, relation, a, b);
-        if let Some(fact) = self.distance_ids.get(&key) {
-            return Some(*fact);
-        }
-        let constant = std::mem::take(&mut about.constant);
-        let sum = self.expand.expressions.keep(about.clone());
-        let fact = Fact {
-            before,
-            relation,
-            support: self.expand.expressions.support(sum).clone(),
-            uniform: false,
-            about,
-            constant,
-            distance_of: Some(a),
-            limit: b,
-            node: None,
-            reached: None,
-        };
-        let id = self.facts.len() as u32;
-        self.facts.push(fact);
-        self.distance_ids.insert(key, id);
-        Some(id)
-    }
-
-    fn fact(
-        &mut self,
-        before: Context,
-        relation: Relation,
-        a: AffineId,
-        limit: AffineId,
-    ) -> Context {
-        if self.is_undefined(a) {
-            return before;
-        }
-        let expressions = &self.expand.expressions;
-        let affine = expressions.affine(a);
-        let key = (before, relation, a, limit);
-        if let Some(fact) = self.fact_ids.get(&key) {
-            return Some(*fact);
-        }
-        let mut about = affine.clone();
-        let constant = std::mem::take(&mut about.constant);
-        let fact = Fact {
-            before,
-            relation,
-            support: expressions.support(a).clone(),
-            uniform: self.is_uniform(a) && self.is_uniform(limit),
-            about,
-            constant,
-            distance_of: None,
-            limit,
-            node: None,
-            reached: None,
-        };
-        let id = self.facts.len() as u32;
-        self.facts.push(fact);
-        self.fact_ids.insert(key, id);
-        Some(id)
-    }
-
-    /// The last fact of a chain that may limit a value.
-    fn relevant(&self, support: &Support, mut context: Context) -> Context {
-        while let Some(id) = context {
-            let fact = &self.facts[id as usize];
-            if !fact.uniform && share(&fact.support, support) {
-                return context;
-            }
-            context = fact.before;
-        }
-        None
-    }
-
-    /// The range of a fact's left side, without its constant.
-    fn fact_node(&mut self, id: u32) -> NodeId {
-        let fact = &self.facts[id as usize];
-        if let Some(node) = fact.node {
-            return node;
-        }
-        let (before, relation, limit, constant) =
-            (fact.before, fact.relation, fact.limit, fact.constant);
-        let about = fact.about.clone();
-        let width = about.width;
-        let distance_of = fact.distance_of;
-        let about = self.expand.expressions.keep(about);
-        let value = self.value(about, before);
-        let shifted = self.sum_node(&[(value, 1)], constant, width);
-        let limit = self.value(limit, before);
-        let refined = match distance_of {
-            None => self.node(Node::Refine(relation, shifted, limit, width)),
-            Some(a) => {
-                let a = self.value(a, before);
-                let distance = self.node(Node::Distance(relation, a, limit, width));
-                self.node(Node::Both(shifted, distance, width))
-            }
-        };
-        let node = self.sum_node(&[(refined, 1)], constant.wrapping_neg(), width);
-        self.facts[id as usize].node = Some(node);
-        node
-    }
-
-    /// A node that is empty if a context cannot occur.
-    pub(crate) fn reached(&mut self, context: Context) -> NodeId {
-        let mut waiting = Vec::new();
-        let mut at = context;
-        let mut node = loop {
-            let Some(id) = at else {
-                break self.node(Node::Full(8));
-            };
-            if let Some(node) = self.facts[id as usize].reached {
-                break node;
-            }
-            waiting.push(id);
-            at = self.facts[id as usize].before;
-        };
-        while let Some(id) = waiting.pop() {
-            let refined = self.fact_node(id);
-            if !self.is_open(refined) {
-                node = self.node(Node::All(node, refined));
-            }
-            self.facts[id as usize].reached = Some(node);
-        }
-        node
     }
 
     // ---- nodes ------------------------------------------------------------
@@ -559,35 +298,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             Node::Truncate(a, width) => width >= 32 && is(a),
             Node::Hull(a, b, _) => is(a) || is(b),
             Node::Both(a, b, _) => is(a) && is(b),
-            Node::Trips(_) | Node::Staying(_) => false,
-        }
-    }
-
-    /// Adds the numbers that facts of a context compare a value with.
-    pub(crate) fn ends(
-        &mut self,
-        affine: AffineId,
-        mut context: Context,
-        ends: &mut SmallVec<[NodeId; 2]>,
-    ) {
-        let value = self.expand.expressions.affine(affine).clone();
-        while let Some(id) = context
-            && ends.len() < MOST_ENDS
-        {
-            let fact = &self.facts[id as usize];
-            context = fact.before;
-            let (limit, constant) = (fact.limit, fact.constant);
-            let is_limited = !fact.uniform
-                && fact.distance_of.is_none()
-                && !matches!(fact.relation, Relation::Differs)
-                && contained(&fact.about, &value) == Some(1)
-                && fact.about.terms.len() == value.terms.len();
-            if is_limited {
-                let before = fact.before;
-                let limit = self.value(limit, before);
-                let by = value.constant.wrapping_sub(constant);
-                ends.push(self.sum_node(&[(limit, 1)], by, value.width));
-            }
+            Node::Trips(_) | Node::Staying(_) | Node::Steady(..) | Node::Otherwise(..) => false,
         }
     }
 
@@ -612,6 +323,8 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
 
     /// The range of a value in a context.
     pub(crate) fn value(&mut self, affine: AffineId, context: Context) -> NodeId {
+        let leaves = self.expand.expressions.support(affine).clone();
+        self.find_siblings(&leaves);
         let context = self.relevant(self.expand.expressions.support(affine), context);
         if let Some(node) = self.expressions.get(&(affine, context)) {
             return *node;
@@ -733,7 +446,10 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                 self.node(Node::Full(width))
             }
             Symbolic::Between(_, low, high) => self.node(Node::Between(low, high)),
-            Symbolic::Phi(phi) | Symbolic::Within(phi, _) => self.phi(symbolic, phi, width),
+            Symbolic::Phi(phi) | Symbolic::Within(phi, _) => {
+                let node = self.phi(symbolic, phi, width);
+                self.by_sibling(symbolic, node, context, width)
+            }
             Symbolic::Sum(a) => self.value(a, context),
             Symbolic::Extend(view, from, a) => {
                 let a = self.value(a, context);
@@ -768,20 +484,4 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         }
         self.node(Node::Where(value, reached))
     }
-}
-
-/// How many times one sum is contained in another, whole.
-fn contained(part: &Affine, whole: &Affine) -> Option<i64> {
-    if part.width != whole.width || part.terms.is_empty() {
-        return None;
-    }
-    let (symbolic, factor) = part.terms[0];
-    let times = match whole.factor(symbolic) {
-        0 => return None,
-        other => other.checked_div(factor).filter(|&times| times != 0)?,
-    };
-    part.terms
-        .iter()
-        .all(|&(symbolic, factor)| factor.checked_mul(times) == Some(whole.factor(symbolic)))
-        .then_some(times)
 }

@@ -2,7 +2,7 @@
 //! definition, or to the phi that joins several definitions.
 
 use super::affine::{Affine, AffineId, Condition, ConditionId, Expressions, Special, Symbolic};
-use super::interval::Relation;
+use super::relation::Relation;
 use crate::cfg::BlockId;
 use crate::code::{Reference, Referent, ValueId};
 use crate::function::Analysis;

@@ -3,7 +3,8 @@
 //! Taken apart, the range of such a sum forgets that both are of one `x`.
 
 use super::affine::{Affine, AffineId, Symbolic, SymbolicId};
-use super::compile::{Compile, Context};
+use super::compile::Compile;
+use super::facts::Context;
 use super::program::{Node, NodeId};
 use crate::operation::Binary;
 

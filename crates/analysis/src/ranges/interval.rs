@@ -8,6 +8,7 @@
 //! an extension, a division). Only for these the interval is mapped into that
 //! range; one that crosses the ends of the range becomes all of it.
 
+use super::relation::Relation;
 use crate::operation::{View, Width};
 use std::cmp::{max, min};
 
@@ -621,41 +622,5 @@ pub(crate) fn range(view: View, width: Width) -> (i128, i128) {
     match view {
         View::Signed => (-(modulus(width) >> 1), (modulus(width) >> 1) - 1),
         View::Unsigned => (0, modulus(width) - 1),
-    }
-}
-
-/// The relation of two operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Relation {
-    Equal,
-    Differs,
-    Less(View),
-    AtMost(View),
-    Greater(View),
-    AtLeast(View),
-}
-
-impl Relation {
-    /// What holds where this does not.
-    pub(crate) fn negated(self) -> Relation {
-        match self {
-            Relation::Equal => Relation::Differs,
-            Relation::Differs => Relation::Equal,
-            Relation::Less(view) => Relation::AtLeast(view),
-            Relation::AtMost(view) => Relation::Greater(view),
-            Relation::Greater(view) => Relation::AtMost(view),
-            Relation::AtLeast(view) => Relation::Less(view),
-        }
-    }
-
-    /// The same, with the operands in the other order.
-    pub(crate) fn mirrored(self) -> Relation {
-        match self {
-            Relation::Less(view) => Relation::Greater(view),
-            Relation::AtMost(view) => Relation::AtLeast(view),
-            Relation::Greater(view) => Relation::Less(view),
-            Relation::AtLeast(view) => Relation::AtMost(view),
-            same => same,
-        }
     }
 }

@@ -14,14 +14,19 @@
 //! range, and a launch that is not proved runs with its checks.
 
 mod affine;
+mod choices;
 mod compile;
 mod expand;
+mod facts;
 mod folded;
 mod instructions;
 mod interval;
 mod program;
 mod recurrence;
+mod relation;
 mod relative;
+mod siblings;
+mod staying;
 #[cfg(test)]
 mod tests;
 mod trips;
@@ -92,6 +97,7 @@ impl Program {
     ) -> Result<Program, (Option<usize>, Unprovable)> {
         let mut compile = Compile::of(analysis).ok_or((None, Unprovable::Size))?;
         for (index, query) in queries.iter().enumerate() {
+            compile.queries = index as u32;
             compile
                 .check(query)
                 .map_err(|reason| (Some(index), reason))?;

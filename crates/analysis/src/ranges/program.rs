@@ -3,9 +3,11 @@
 //! [`Program::proves`] evaluates the list for one launch.
 
 use super::affine::Special;
-use super::interval::{Interval, Relation, range};
+use super::interval::Interval;
 use super::recurrence::Recurrence;
+use super::relation::Relation;
 use super::relative::{self, BoundedPointer};
+use super::staying::{Staying, is_steady};
 use crate::operation::{Binary, View, Width};
 use smallvec::SmallVec;
 
@@ -55,6 +57,12 @@ pub(crate) enum Node {
     Staying(Continues),
     /// From the first towards zero, by shifts or divisions.
     Shrinks(View, NodeId, Width),
+    /// Full if a number that starts in the first and moves by the second, as
+    /// often as the third at most, keeps to the numbers of this kind and width;
+    /// else empty.
+    Steady(View, NodeId, NodeId, NodeId, Width),
+    /// The first operand if the second is empty, else the empty range.
+    Otherwise(NodeId, NodeId),
     /// The value of the [`Recurrence`] with this number.
     Carried(u32, Width),
 }
@@ -81,6 +89,9 @@ pub enum Bounds {
     Bytes(u64),
     /// The node is an offset into the dynamic shared memory of the launch.
     DynamicShared,
+    /// The address was derived from one of several pointers of the parameters,
+    /// whose buffers are the bounds.
+    Choice,
 }
 
 /// One check of the kernel.
@@ -90,6 +101,8 @@ pub(crate) struct Check {
     /// Not empty if the check is reached.
     pub(crate) reached: NodeId,
     pub(crate) low: i64,
+    /// Number of the query that it is made for.
+    pub(crate) query: u32,
     pub(crate) bytes: u64,
     pub(crate) bounds: Bounds,
     /// So many low bits of this must be zero.
@@ -130,6 +143,8 @@ impl Check {
             }
             Bounds::Bytes(size) => holds_offset(self, address, size),
             Bounds::DynamicShared => holds_offset(self, address, shape.shared.into()),
+            // (Made into a check for each pointer.)
+            Bounds::Choice => false,
         }
     }
 }
@@ -210,6 +225,10 @@ impl Node {
             Node::Trips(continues) => Node::Trips(continues.with_operands(to)),
             Node::Staying(continues) => Node::Staying(continues.with_operands(to)),
             Node::Shrinks(view, a, width) => Node::Shrinks(view, to(a), width),
+            Node::Steady(view, start, step, trips, width) => {
+                Node::Steady(view, to(start), to(step), to(trips), width)
+            }
+            Node::Otherwise(a, b) => Node::Otherwise(to(a), to(b)),
         }
     }
 }
@@ -430,21 +449,7 @@ impl Program {
                 sum.truncate(width)
             }
             Node::Extend(view, a, from, to) => value(a).extend(view, from, to),
-            Node::Binary(binary, a, b, width) => {
-                let (a, b) = (value(a), value(b));
-                match binary {
-                    Binary::Multiply => a.multiply(b, width),
-                    Binary::And => a.and(b, width),
-                    Binary::Or => a.or(b, width),
-                    Binary::Xor => a.xor(b, width),
-                    Binary::ShiftLeft => a.shift_left(b, width),
-                    Binary::ShiftRight(view) => a.shift_right(b, view, width),
-                    Binary::Divide(view) => a.divide(b, view, width),
-                    Binary::Remainder(view) => a.remainder(b, view, width),
-                    Binary::Minimum(view) => a.min(b, view, width),
-                    Binary::Maximum(view) => a.max(b, view, width),
-                }
-            }
+            Node::Binary(made, a, b, width) => binary(made, value(a), value(b), width),
             Node::Absolute(a, width) => value(a).absolute(width),
             Node::Refine(relation, a, limit, width) => {
                 value(a).refine(relation, value(limit), width)
@@ -458,6 +463,16 @@ impl Program {
                 true => Interval::EMPTY,
                 false => value(a),
             },
+            Node::Otherwise(a, b) => match value(b).is_empty() {
+                true => value(a),
+                false => Interval::EMPTY,
+            },
+            Node::Steady(view, start, step, trips, width) => {
+                match is_steady(view, [start, step, trips].map(value), width) {
+                    true => Interval::full(8),
+                    false => Interval::EMPTY,
+                }
+            }
             Node::Hull(a, b, width) => value(a).hull(value(b), width),
             Node::Both(a, b, width) => value(a).intersect(value(b), width),
             Node::Truncate(a, width) => value(a).truncate(width),
@@ -489,6 +504,21 @@ fn holds_offset(check: &Check, offset: Interval, size: u64) -> bool {
     holds(check, offset.view(View::Signed, 64), 0, i128::from(size))
 }
 
+fn binary(binary: Binary, a: Interval, b: Interval, width: Width) -> Interval {
+    match binary {
+        Binary::Multiply => a.multiply(b, width),
+        Binary::And => a.and(b, width),
+        Binary::Or => a.or(b, width),
+        Binary::Xor => a.xor(b, width),
+        Binary::ShiftLeft => a.shift_left(b, width),
+        Binary::ShiftRight(view) => a.shift_right(b, view, width),
+        Binary::Divide(view) => a.divide(b, view, width),
+        Binary::Remainder(view) => a.remainder(b, view, width),
+        Binary::Minimum(view) => a.min(b, view, width),
+        Binary::Maximum(view) => a.max(b, view, width),
+    }
+}
+
 fn special_range(special: Special, shape: &LaunchShape) -> Interval {
     let below = |count: u32| Interval {
         low: 0,
@@ -502,149 +532,5 @@ fn special_range(special: Special, shape: &LaunchShape) -> Interval {
         Special::Block(axis) => below(shape.grid[usize::from(axis)]),
         Special::Blocks(axis) => exactly(shape.grid[usize::from(axis)]),
         Special::Lane => below(32),
-    }
-}
-
-/// [`Continues`] with the values of one launch; `first` is the first compared
-/// value.
-struct Staying {
-    relation: Relation,
-    first: Interval,
-    step: Interval,
-    limit: Interval,
-    width: Width,
-}
-
-/// A bound above every trip count.
-const ENDLESS: i128 = 1 << 64;
-
-impl Staying {
-    fn of(continues: &Continues, value: impl Fn(NodeId) -> Interval) -> Staying {
-        let width = continues.width;
-        let (limit, step) = (value(continues.limit), value(continues.step));
-        // `<=` and `>=` as `<` and `>`, one further.
-        let (relation, further) = match continues.relation {
-            Relation::AtMost(view) => (Relation::Less(view), 1),
-            Relation::AtLeast(view) => (Relation::Greater(view), -1),
-            other => (other, 0),
-        };
-        let first = value(continues.start).add(value(continues.shift), width);
-        let (first, limit) = match relation {
-            Relation::Less(view) | Relation::Greater(view) => {
-                (first.view(view, width), limit.view(view, width))
-            }
-            _ => (first, limit),
-        };
-        Staying {
-            relation,
-            first,
-            step: step.view(View::Signed, width),
-            limit: if limit.is_empty() {
-                limit
-            } else {
-                Interval {
-                    low: limit.low + further,
-                    high: limit.high + further,
-                    zeros: limit.zeros,
-                }
-            },
-            width,
-        }
-    }
-
-    fn never(&self) -> bool {
-        self.first.is_empty() || self.step.is_empty() || self.limit.is_empty()
-    }
-
-    /// Whether the sequence passes the limit before it can wrap.
-    fn is_monotone(&self) -> bool {
-        match self.relation {
-            Relation::Less(view) => {
-                let (_, most) = range(view, self.width);
-                self.step.low >= 1 && self.limit.high - 1 + self.step.high <= most
-            }
-            Relation::Greater(view) => {
-                let (least, _) = range(view, self.width);
-                self.step.high <= -1 && self.limit.low + 1 + self.step.low >= least
-            }
-            _ => false,
-        }
-    }
-
-    /// From zero to the trip count.
-    fn trips(&self) -> Interval {
-        let up_to = |high: i128| Interval {
-            low: 0,
-            high,
-            zeros: 0,
-        };
-        if self.never() {
-            return up_to(0);
-        }
-        let ceil = |distance: i128, step: i128| {
-            if distance <= 0 {
-                0
-            } else {
-                quotient(distance + step - 1, step)
-            }
-        };
-        match self.relation {
-            Relation::Less(_) if self.is_monotone() => {
-                up_to(ceil(self.limit.high - self.first.low, self.step.low))
-            }
-            Relation::Greater(_) if self.is_monotone() => {
-                up_to(ceil(self.first.high - self.limit.low, -self.step.high))
-            }
-            Relation::Differs if self.step.is_point() && self.step.low != 0 => {
-                // The first of the sequence that meets the limit.
-                let distance = self.limit.add(self.first.negate(self.width), self.width);
-                let (distance, step) = if self.step.low > 0 {
-                    (distance, self.step.low)
-                } else {
-                    (distance.negate(self.width), -self.step.low)
-                };
-                let distance = distance.view(View::Unsigned, self.width);
-                let meets = step == 1
-                    || (distance.is_point() && distance.low % step == 0)
-                    || (step & (step - 1) == 0
-                        && u32::from(distance.zeros) >= step.trailing_zeros());
-                if meets {
-                    up_to(quotient(distance.high, step))
-                } else {
-                    up_to(ENDLESS)
-                }
-            }
-            _ => up_to(ENDLESS),
-        }
-    }
-
-    /// The values of the sequence for which the loop continues.
-    fn values(&self) -> Interval {
-        if self.never() {
-            return Interval::EMPTY;
-        }
-        let between = |low: i128, high: i128| {
-            if low > high {
-                return Interval::EMPTY;
-            }
-            Interval::of(low, high, self.width)
-        };
-        match self.relation {
-            Relation::Less(_) if self.is_monotone() => between(self.first.low, self.limit.high - 1),
-            Relation::Greater(_) if self.is_monotone() => {
-                between(self.limit.low + 1, self.first.high)
-            }
-            _ => Interval::full(self.width),
-        }
-    }
-}
-
-/// Division of numbers that are not negative; most fit 64 bits, where it is
-/// fast.
-pub(crate) fn quotient(a: i128, b: i128) -> i128 {
-    match (u64::try_from(a), u64::try_from(b)) {
-        (Ok(a), Ok(b)) if b != 0 => i128::from(a / b),
-        _ if b != 0 => a / b,
-        _ => a,
     }
 }

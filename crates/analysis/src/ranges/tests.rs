@@ -1,7 +1,8 @@
 //! The interval arithmetic against all members of small sets, and ends that
 //! have gone wrong in other analyses.
 
-use super::interval::{Interval, Relation};
+use super::interval::Interval;
+use super::relation::Relation;
 use crate::operation::{View, Width};
 use proptest::prelude::*;
 
@@ -118,6 +119,46 @@ proptest! {
         for x in members(a) {
             prop_assert!(!members(b).contains(&x) || inside.contains(&x));
         }
+    }
+
+    #[test]
+    fn distances_cover_all_pairs_in_a_relation(a in interval(), b in interval(), view in view()) {
+        let relations: [(Relation, Holds); 6] = [
+            (Relation::Equal, |x, y| x == y),
+            (Relation::Differs, |x, y| x != y),
+            (Relation::Less(view), |x, y| x < y),
+            (Relation::AtMost(view), |x, y| x <= y),
+            (Relation::Greater(view), |x, y| x > y),
+            (Relation::AtLeast(view), |x, y| x >= y),
+        ];
+        for (relation, holds) in relations {
+            let inside = members(a.distance(relation, b, WIDTH));
+            for x in members(a) {
+                for y in members(b) {
+                    let apart = (x - y) & (SIZE - 1);
+                    prop_assert!(!holds(seen(x, view), seen(y, view)) || inside.contains(&apart));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_contains_another_has_its_members(a in interval(), b in interval()) {
+        let (outer, inner) = (members(a), members(b));
+        prop_assert_eq!(a.contains(b, WIDTH), inner.iter().all(|member| outer.contains(member)));
+    }
+
+    #[test]
+    fn what_is_widened_contains_both(a in interval(), b in interval(), c in interval()) {
+        for ends in [vec![], vec![c], vec![c, b]] {
+            let wide = a.widened(b, ends.into_iter(), WIDTH);
+            prop_assert!(wide.contains(a, WIDTH) && wide.contains(b, WIDTH), "{wide:?}");
+        }
+    }
+
+    #[test]
+    fn masks_of_any_kind_cover_all_members(a in interval(), mask in 0..SIZE) {
+        covers(a, Interval::point(mask, WIDTH), a.and(Interval::point(mask, WIDTH), WIDTH), |x, y| x & y)?;
     }
 
     #[test]

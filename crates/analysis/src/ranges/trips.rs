@@ -5,10 +5,11 @@
 //! register's width. Each exit that every iteration passes limits `k`.
 
 use super::affine::{AffineId, Condition, ConditionId, Symbolic, SymbolicId};
-use super::compile::{Compile, Context};
-use super::interval::Relation;
+use super::compile::Compile;
+use super::facts::Context;
 use super::program::{Continues, Node, NodeId};
 use super::recurrence::Recurrence;
+use super::relation::Relation;
 use crate::cfg::BlockId;
 use crate::code::ValueId;
 use crate::loops::Loop;
@@ -45,7 +46,7 @@ struct Exit {
 }
 
 /// A phi at the head of a loop.
-struct Head {
+pub(super) struct Head {
     phi: ValueId,
     symbolic: SymbolicId,
     /// The variable whose address is taken off, if the phi is an address in it.
@@ -53,9 +54,9 @@ struct Head {
     width: Width,
     block: BlockId,
     /// Sources of the edges to the head from outside the loop.
-    entries: Vec<BlockId>,
+    pub(super) entries: Vec<BlockId>,
     /// Sources of the edges to the head from inside the loop.
-    latches: Vec<BlockId>,
+    pub(super) latches: Vec<BlockId>,
 }
 
 impl Compile<'_, '_, '_> {
@@ -132,7 +133,7 @@ impl Compile<'_, '_, '_> {
         Some(recurrence.node)
     }
 
-    fn head(&self, symbolic: SymbolicId, phi: ValueId, width: Width) -> Head {
+    pub(super) fn head(&self, symbolic: SymbolicId, phi: ValueId, width: Width) -> Head {
         let block = self.block_of(phi);
         let (entries, latches) = self.edges(block);
         let variable = match self.expand.expressions.symbolic(symbolic).0 {
@@ -151,7 +152,7 @@ impl Compile<'_, '_, '_> {
     }
 
     /// The argument of a phi for an edge.
-    fn argument(&mut self, head: &Head, from: BlockId) -> Option<AffineId> {
+    pub(super) fn argument(&mut self, head: &Head, from: BlockId) -> Option<AffineId> {
         self.argument_within(head.phi, head.variable, from)
     }
 
@@ -376,7 +377,7 @@ impl Compile<'_, '_, '_> {
     }
 
     /// From zero to a loop's trip count: how often its back edges are taken.
-    fn trips(&mut self, block: BlockId) -> Option<NodeId> {
+    pub(super) fn trips(&mut self, block: BlockId) -> Option<NodeId> {
         if let Some(known) = self.trips.get(&block) {
             return *known;
         }
@@ -422,17 +423,24 @@ impl Compile<'_, '_, '_> {
         trips
     }
 
+    /// The loop with this head.
+    pub(super) fn loop_at(&self, head: BlockId) -> Option<Loop> {
+        let mut loops = self.loops.loops.iter();
+        loops.find(|natural| natural.header == head).cloned()
+    }
+
+    /// The phis of a loop's head that its exits compare.
+    pub(super) fn tested(&mut self, head: BlockId) -> Vec<SymbolicId> {
+        let mut tested: Vec<SymbolicId> = self.exits(head).iter().map(|exit| exit.phi).collect();
+        tested.dedup();
+        tested
+    }
+
     /// The comparisons of phis of a loop's head that hold in every iteration
     /// that another one follows.
     fn exits(&mut self, head: BlockId) -> Vec<Exit> {
         let analysis = self.analysis();
-        let Some(natural) = self
-            .loops
-            .loops
-            .iter()
-            .find(|natural| natural.header == head)
-            .cloned()
-        else {
+        let Some(natural) = self.loop_at(head) else {
             return Vec::new();
         };
         let (_, latches) = self.edges(head);
@@ -530,7 +538,7 @@ impl Compile<'_, '_, '_> {
     }
 
     /// Whether a symbol has the same value in every iteration of a loop.
-    fn is_fixed(&self, symbolic: SymbolicId, natural: &Loop) -> bool {
+    pub(super) fn is_fixed(&self, symbolic: SymbolicId, natural: &Loop) -> bool {
         let is_inside = |value: ValueId| {
             self.expand.definition_of(value) != Definition::Undefined
                 && natural.blocks.binary_search(&self.block_of(value)).is_ok()

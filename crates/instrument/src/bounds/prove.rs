@@ -50,6 +50,7 @@ pub(super) fn proof(
         let instruction = index.map(|index| queries[index].instruction);
         let reason = match unprovable {
             Unprovable::Address => Reason::Address,
+            Unprovable::Buffer => Reason::Buffer,
             Unprovable::Size => Reason::Size,
         };
         obstacle(reason, instruction)
@@ -116,6 +117,13 @@ fn held(analysis: &Analysis<'_, '_>, group: &Group) -> Option<Held> {
             Base::Symbol(symbol) => Some(of_symbol(symbol, Bounds::DynamicShared, 0)),
             Base::Register(_) => None,
         },
+        Source::Shadow(_) if group.window.is_none() && analysis.code.function.is_entry => {
+            Some(Held {
+                bounds: Bounds::Choice,
+                symbol: None,
+                start: 0,
+            })
+        }
         // (A constant address within a variable needs no check; this one is
         // outside.)
         Source::Declared(_) | Source::Block | Source::Shadow(_) | Source::Weak | Source::Byte => {
