@@ -228,6 +228,7 @@ pub(crate) mod tests {
         access.source = None;
         let mut kernel = KernelCoverage {
             checked: 2,
+            residual: 1,
             exact_sites: 3,
             ..KernelCoverage::default()
         };

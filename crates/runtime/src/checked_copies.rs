@@ -4,8 +4,8 @@
 use crate::allocations::is_user_address;
 use crate::deep_stacks::DeepStacks;
 use crate::env::Env;
-use crate::functions::{Build, Function};
-use crate::launches::{Launch, Launches, Proved};
+use crate::functions::{Build, Function, Proved};
+use crate::launches::{Launch, Launches};
 use crate::lookups::Lookups;
 use crate::metadata::Metadata;
 use crate::plan::ModulePlan;

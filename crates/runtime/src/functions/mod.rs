@@ -75,7 +75,7 @@ impl KernelCopies {
         [self.checked, self.residual].into_iter().flatten()
     }
 
-    /// Each with what there is to know of it.
+    /// The handle of one of them, if there is one.
     pub(crate) fn handle(self, build: Build) -> Option<u64> {
         match build {
             Build::Checked => self.checked,
@@ -91,6 +91,17 @@ pub enum Build {
     Checked,
     /// Accesses that are proved at a launch carry no checks.
     Residual,
+}
+
+/// Which accesses of a launch were proved in bounds although they are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proved {
+    /// None.
+    Nothing,
+    /// Those that have no checks in the kernel's residual copy.
+    Part,
+    /// All.
+    Everything,
 }
 
 /// A kernel of a loaded module.

@@ -8,8 +8,7 @@ mod heap_canaries;
 pub(crate) use heap_canaries::HeapCanaries;
 
 use crate::checked_copies::Copies;
-use crate::functions::{Build, Function};
-use crate::launches::Proved;
+use crate::functions::{Build, Function, Proved};
 use crate::prepare::Wanted;
 use crate::protection::{ActsAt, Protection};
 use crate::records::Records;

@@ -5,7 +5,7 @@ mod recent;
 pub(crate) use recent::RecentLaunch;
 
 use crate::env::Env;
-use crate::functions::{Counted, Function};
+use crate::functions::{Counted, Function, Proved};
 use crate::roots::Roots;
 use crate::streams::StreamName;
 use host::Stack;
@@ -24,17 +24,6 @@ pub(crate) struct Launch {
     pub stack: Stack,
     /// What was proved of it, and is checked all the same.
     pub proved: Proved,
-}
-
-/// Which accesses of a launch were proved in bounds although they are checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Proved {
-    /// None.
-    Nothing,
-    /// Those that have no checks in the kernel's residual copy.
-    Part,
-    /// All.
-    Everything,
 }
 
 impl Launch {
