@@ -14,6 +14,50 @@ __global__ void attack_counted_barrier(uint32_t *own) {
     own[threadIdx.x % 64] = 1;
 }
 
+// Each half of a block waits for more threads than come, at a barrier of its own.
+__global__ void attack_counted_barriers(uint32_t *own) {
+    if (threadIdx.x < 32) asm volatile("bar.sync 1, %0;" ::"r"(blockDim.x) : "memory");
+    else asm volatile("bar.sync 2, %0;" ::"r"(blockDim.x) : "memory");
+    own[threadIdx.x % 64] = 1;
+}
+
+// Who waits is not told.
+__global__ void attack_arrivals(uint32_t *own) {
+    if (threadIdx.x < 32) asm volatile("bar.arrive 3, %0;" ::"r"(blockDim.x + 32) : "memory");
+    else asm volatile("bar.sync 3, %0;" ::"r"(blockDim.x + 32) : "memory");
+    own[threadIdx.x % 64] = 1;
+}
+
+// A reduction, to which some do not come.
+__global__ void attack_counted_reduction(uint32_t *own) {
+    uint32_t count = 0;
+    if (threadIdx.x < 32)
+        asm volatile("{.reg .pred p; setp.eq.u32 p, %2, 7; bar.red.popc.u32 %0, 4, %1, p;}"
+                     : "=r"(count)
+                     : "r"(blockDim.x), "r"(threadIdx.x)
+                     : "memory");
+    own[threadIdx.x % 64] = count;
+}
+
+// Warps that are at one barrier with different operations, which devices cannot execute.
+__global__ void attack_operations(uint32_t *own) {
+    uint32_t count = 0;
+    if (threadIdx.x < 32)
+        asm volatile("{.reg .pred p; setp.eq.u32 p, %1, 7; bar.red.popc.u32 %0, 0, p;}"
+                     : "=r"(count)
+                     : "r"(threadIdx.x)
+                     : "memory");
+    else asm volatile("bar.sync 0;" ::: "memory");
+    own[threadIdx.x % 64] = count;
+}
+
+// Lanes of a warp at both kinds of barriers.
+__global__ void attack_kinds(uint32_t *own) {
+    if (threadIdx.x % 2 == 0) asm volatile("barrier.sync 0;" ::: "memory");
+    else asm volatile("bar.sync 0;" ::: "memory");
+    own[threadIdx.x % 64] = 1;
+}
+
 // One lane waits for another one of its warp, which waits for it with the block.
 __global__ void attack_lanes(uint32_t *own) {
     if (threadIdx.x % 32 == 0) asm volatile("bar.warp.sync 3;" ::: "memory");
@@ -113,6 +157,11 @@ static void cooperative(Target &t, unsigned) {
 const std::vector<Attack> WAITING = {
     {"two barriers", WAITS(attack_two_barriers)},
     {"barrier for more threads", WAITS(attack_counted_barrier)},
+    {"two barriers for more threads", WAITS(attack_counted_barriers)},
+    {"arrivals for more threads", WAITS(attack_arrivals)},
+    {"reduction for more threads", WAITS(attack_counted_reduction)},
+    {"operations at a barrier", WAITS(attack_operations)},
+    {"both kinds of barriers", WAITS(attack_kinds)},
     {"lanes and block", WAITS(attack_lanes)},
     {"mbarrier", WAITS(attack_mbarrier)},
     {"cooperative grid", cooperative},

@@ -28,7 +28,11 @@ impl Manager {
     /// It does not start.
     pub fn start(ringfence: &Path, options: &Isolation) -> Result<Manager> {
         let kernel_time = options.kernel_time().to_string();
-        Manager::start_with(ringfence, &options.device, &["--kernel-time", &kernel_time])
+        // (Lanes of a warp that wait for each other for ever are ended by the CPU device
+        // alone.)
+        let waits = if options.is_on_gpu() { "proved" } else { "any" };
+        let arguments = ["--kernel-time", &kernel_time, "--waits", waits];
+        Manager::start_with(ringfence, &options.device, &arguments)
     }
 
     /// Starts one on a device with further options.

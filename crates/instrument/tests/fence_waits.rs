@@ -55,13 +55,13 @@ fn kernels_that_end_are_proved_to() {
          bar.warp.sync -1; bar.sync 0;",
         // What all of them have found out together.
         "L: vote.sync.any.pred %p3, %p1, -1; bar.sync 0; @%p3 bra L; bar.warp.sync -1;",
-        "L: bar.red.or.pred %p3, 0, %p1; bar.warp.sync -1; @%p3 bra L; bar.sync 0;",
         // Those that execute it together.
         "@%p1 bra A; activemask.b32 %r3; add.s32 %r4, %r2, 1; shfl.sync.idx.b32 %r5, %r4, 0, 31, %r3;\n\
          vote.sync.any.pred %p3, %p1, %r3; A: bar.sync 0;",
         // Barriers for a number of threads wait by looking.
         "@%p1 bra A; bar.sync 1, 64; bra B; A: bar.sync 2, 32; B: bar.sync 0;",
         "@%p1 bar.arrive 3, 64; @!%p1 bar.sync 3, 64;",
+        "barrier.sync 0; bar.sync 0; barrier.sync 3;",
         // By the block's size, or its number.
         "mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x; mad.lo.u32 %r5, %r3, %r4, %r1;\n\
          setp.gt.u32 %p3, %r5, 9; @%p3 bra A; bar.warp.sync -1; A: bar.sync 0;",
@@ -96,6 +96,8 @@ fn kernels_that_may_not_end_are_not() {
         // From memory, which another thread may write meanwhile.
         "L: bar.sync 0; ld.global.u32 %r3, [%rd1]; setp.eq.u32 %p3, %r3, 0; @%p3 bra L; bar.warp.sync -1;",
         "mov.u32 %r3, %clock; setp.eq.u32 %p3, %r3, 0; @%p3 bra A; bar.warp.sync -1; A: bar.sync 0;",
+        // (In shared memory, while the block reduces them.)
+        "L: bar.red.or.pred %p3, 0, %p1; bar.warp.sync -1; @%p3 bra L; bar.sync 0;",
         // For some lanes.
         "bar.warp.sync 3;",
         "bar.warp.sync %r1;",
@@ -111,6 +113,7 @@ fn kernels_that_may_not_end_are_not() {
         "activemask.b32 %r3; vote.sync.any.pred %p3, %p1, %r3; @%p3 bra A; bar.warp.sync -1; A: bar.sync 0;",
         // Lanes that do not come together for the device wait for it.
         "@%p1 bra A; barrier.sync 1, 64; A: bar.sync 0;",
+        "@%p1 bra A; barrier.sync 0; bra B; A: bar.sync 0; B: ret;",
     ];
     for statements in cases {
         assert_eq!(ends("", statements), Ends::Unknown, "{statements}");

@@ -132,6 +132,51 @@ fn threads_meet_as_they_do_without_fences() {
 /// threads meet depends on what it writes.)
 const WRITES: &str = "writes to the counters of its barriers";
 
+/// Warps that are at one barrier with different operations.
+const MIXED: &[&str] = &[
+    "setp.lt.u32 %p1, %r2, 128; @%p1 bra A; bar.sync 0; bra E; A: bar.red.popc.u32 %r9, 0, %p1; E: ;",
+    "setp.lt.u32 %p1, %r2, 128; @%p1 bra A; bar.red.and.pred %p2, 0, %p1; bra E;\n\
+     A: bar.red.or.pred %p2, 0, %p1; E: ;",
+    "setp.lt.u32 %p1, %r2, 128; @%p1 bra A; bar.red.popc.u32 %r9, 3, 256, %p1; bra E;\n\
+     A: bar.sync 3, 256; E: ;",
+];
+
+/// They end the context; with fences, the kernel alone, at the latest when it must.
+#[test]
+fn operations_at_a_barrier_do_not_meet() {
+    let partition = Partition::new();
+    let shape = ([2, 1, 1], [THREADS, 1, 1]);
+    let parameters = [P::U64(OUT), P::U32(1)];
+    for statements in MIXED {
+        let source = module(statements);
+        let native = partition.bench.link(&[&source]);
+        let done = partition
+            .bench
+            .launch(&native, "k", shape.0, shape.1, &parameters);
+        let kind = done.map(drop).map_err(|fault| fault.kind);
+        assert_eq!(kind, Err(FaultKind::IllegalInstruction), "{statements}");
+        let text = fenced(&source, FenceForm::Mask);
+        let loaded = partition.load(&text, FenceForm::Mask).unwrap();
+        let set = |word: u32| {
+            let at = STOP + u64::from(stop::WORD);
+            let memory = &partition.bench.memory;
+            memory.write(at, &word.to_le_bytes()).unwrap();
+        };
+        set(0);
+        let never = AtomicBool::new(false);
+        let done = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                set(1);
+            });
+            let bench = &partition.bench;
+            bench.launch_until(&loaded.program, "k", shape, &parameters, &never)
+        });
+        assert!(done.is_ok(), "{statements}: {done:?}");
+        set(0);
+    }
+}
+
 /// Programs whose threads never meet.
 const APART: &[(&str, &str)] = &[
     (

@@ -47,6 +47,8 @@ pub(crate) struct Barrier {
     pub arrived: Vec<u32>,
     /// Threads that it waits for; 0: all of the block.
     pub threads: u32,
+    /// What the threads do that arrived in this phase: nothing, or a reduction.
+    pub operation: Option<u64>,
     /// `bar.red`: threads whose predicate was true, this phase.
     pub count: u32,
     /// `bar.red`: threads that took part, this phase.
@@ -246,6 +248,7 @@ impl Block {
             barrier.result = (barrier.count, barrier.total);
             (barrier.count, barrier.total) = (0, 0);
             barrier.threads = 0;
+            barrier.operation = None;
             barrier.arrived.iter_mut().for_each(|mask| *mask = 0);
         }
     }

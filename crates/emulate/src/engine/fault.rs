@@ -14,6 +14,9 @@ pub enum FaultKind {
     InvalidAddressSpace,
     /// An indirect call or branch to something that is no target.
     InvalidProgramCounter,
+    /// An instruction that cannot be executed as others are at the time: a barrier
+    /// at which other warps are with another operation.
+    IllegalInstruction,
     /// An instruction that this device cannot execute.
     Unsupported,
     /// `__assertfail`.

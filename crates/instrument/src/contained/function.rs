@@ -471,7 +471,10 @@ impl<'a> Body<'_, '_, 'a> {
             );
         }
         self.special_registers(instruction);
-        if let Err(message) = lanes::judge(instruction, &self.registers) {
+        let is_exempt = self.sequences.exempt.contains(&instruction.span.start);
+        if let Err(message) = lanes::judge(instruction, &self.registers)
+            && !is_exempt
+        {
             self.errors.at(instruction.span, message);
         }
         self.other_addresses(instruction, &info);
@@ -479,7 +482,6 @@ impl<'a> Body<'_, '_, 'a> {
             self.errors
                 .at(instruction.span, "a barrier of several blocks");
         }
-        let is_exempt = self.sequences.exempt.contains(&instruction.span.start);
         let is_judged = self.registers.invariants.is_judged() && !is_exempt;
         for access in info.accesses.iter().filter(|_| is_judged) {
             self.accesses_shared |= self.is_in_shared(instruction, access);

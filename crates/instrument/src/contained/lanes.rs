@@ -3,7 +3,9 @@
 //!
 //! A barrier of a block is the first one, for all of its threads: one that is for some
 //! of them, or another one beside it, may never open, and a thread that waits there
-//! cannot be ended (`waits`). A mask of lanes holds the lane that executes the
+//! cannot be ended (`waits`). It is `.aligned`: lanes of a warp
+//! at barriers of both kinds wait for each other for ever. And it has no operation: where warps come to a barrier with
+//! different ones, the device ends the context. A mask of lanes holds the lane that executes the
 //! instruction (PTX ISA, 9.7.13). It is the constant of all lanes, or the result of the
 //! instructions in [`Registers`] that force it to be one.
 
@@ -27,9 +29,14 @@ pub(super) fn judge(
             mask(kinds.last(), registers)
         }
         Mnemonic::Bar | Mnemonic::Barrier if !opcode.has(Modifier::Cluster) => {
-            let id = match (opcode.has(Modifier::Red), &kinds[..]) {
-                (true, [_, id, _]) | (false, [id]) => id,
-                _ => return Err("a barrier that may wait for some threads only"),
+            if opcode.mnemonic() == Mnemonic::Barrier && !opcode.has(Modifier::Aligned) {
+                return Err("a barrier at which lanes wait for each other, too");
+            }
+            if opcode.has(Modifier::Red) {
+                return Err("a barrier with an operation, where others may have another");
+            }
+            let [id] = &kinds[..] else {
+                return Err("a barrier that may wait for some threads only");
             };
             let is_first = matches!(id, OperandKind::Integer(0)) && !opcode.has(Modifier::Arrive);
             is_first

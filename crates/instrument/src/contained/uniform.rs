@@ -287,9 +287,6 @@ fn source(flow: &Flow<'_, '_>, at: usize, is_entry: bool, threads: &Threads) -> 
         Mnemonic::Vote | Mnemonic::Redux if is_for_all(instruction) => {
             Source::Same { is_fixed: false }
         }
-        Mnemonic::Bar | Mnemonic::Barrier if opcode.has(Modifier::Red) => {
-            Source::Same { is_fixed: false }
-        }
         _ => Source::Any,
     }
 }

@@ -52,14 +52,11 @@ pub(super) fn bound(
 
 /// Whether a barrier is the first one, for all threads of the block.
 fn is_of_all(instruction: &Instruction<'_>) -> bool {
-    let id = match (
-        instruction.opcode.has(Modifier::Red),
-        &instruction.operands[..],
-    ) {
-        (true, [_, id, _]) | (false, [id]) => id,
-        _ => return false,
-    };
-    matches!(id.kind, OperandKind::Integer(0))
+    let is_reduction = instruction.opcode.has(Modifier::Red);
+    match &instruction.operands[..] {
+        [id] if !is_reduction => matches!(id.kind, OperandKind::Integer(0)),
+        _ => false,
+    }
 }
 
 /// The register that holds the lanes which execute what follows, up to the next

@@ -503,7 +503,8 @@ mod tests {
 
     #[test]
     fn heads_are_found_in_proportion_to_the_text() {
-        let shapes: [(&str, fn(usize, usize) -> String); 3] = [
+        type Line = fn(usize, usize) -> String;
+        let shapes: [(&str, Line); 3] = [
             ("any", |at, of| {
                 format!("L{at}: @%p bra L{};\n", at * 7919 % of)
             }),

@@ -116,6 +116,7 @@ fn fault_code(kind: FaultKind) -> CUresult {
         FaultKind::IllegalAddress => CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
         FaultKind::MisalignedAddress => CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
         FaultKind::InvalidAddressSpace => CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        FaultKind::IllegalInstruction => CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
         FaultKind::InvalidProgramCounter => CUresult::CUDA_ERROR_INVALID_PC,
         FaultKind::Unsupported => CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
         FaultKind::Assert => CUresult::CUDA_ERROR_ASSERT,

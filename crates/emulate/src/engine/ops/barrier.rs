@@ -15,6 +15,8 @@ const ARRIVE: u64 = 1;
 const RED: u64 = 2;
 /// The predicate of `bar.red` is negated.
 const NOT: u64 = 1 << 8;
+/// Where its operation is: 0 popc, 1 and, 2 or.
+const OPERATION: u32 = 9;
 
 fn block_barrier(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
     let lane = mask.trailing_zeros() as usize % 32;
@@ -38,6 +40,20 @@ fn block_barrier(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: 
     let index = warp.index as usize;
     let block = context.block_mut();
     let barrier = &mut block.barriers[id as usize];
+    // (PTX ISA, `barrier`: "execution in this case is unpredictable". An H200 ends the
+    // context where other warps have another operation.)
+    let operation = match kind {
+        RED => 1 + (inst.imm >> OPERATION),
+        _ => 0,
+    };
+    let mut warps = barrier.arrived.iter().enumerate();
+    let has_others = warps.any(|(warp, lanes)| warp != index && *lanes != 0);
+    if has_others && barrier.operation != Some(operation) {
+        let what = format!("warps are at barrier {id} with different operations");
+        let kind = FaultKind::IllegalInstruction;
+        return context.fail(warp, mask, kind, u64::from(id), what);
+    }
+    barrier.operation = Some(operation);
     barrier.arrived[index] |= mask;
     barrier.threads = threads;
     if kind == RED {
@@ -186,7 +202,8 @@ fn block<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
         };
         let (c, negated) = d.pred(&x.ops[x.ops.len() - 1])?;
         d.emit(block_barrier, |i| {
-            (i.a, i.b, i.c, i.imm) = (a, b, c, RED | if negated { NOT } else { 0 })
+            let not = if negated { NOT } else { 0 };
+            (i.a, i.b, i.c, i.imm) = (a, b, c, RED | not | operation << OPERATION);
         });
         let index = d.emit(block_result, |i| (i.d, i.a, i.imm) = (dst, a, operation));
         d.out.code[index].counted = false;

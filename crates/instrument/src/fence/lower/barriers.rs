@@ -5,9 +5,13 @@
 //! same once threads must end, because threads that have exited count as arrived.
 //! So that one stays, and all others are replaced:
 //!
-//! * **A barrier of the whole block** (`bar.sync a`, `bar.red.op d, a, p`) becomes
-//!   barrier 0, whatever its number. In a program that ends all threads execute
-//!   such barriers in one order, so that it makes no difference which is which.
+//! * **A barrier of the whole block** (`bar.sync a`) becomes barrier 0, whatever its
+//!   number. In a program that ends all threads execute such barriers in one order, so
+//!   that it makes no difference which is which.
+//! * **A reduction of the whole block** (`bar.red.op d, a, p`) becomes a sum in shared
+//!   memory, between two such barriers. Where warps of a block are at a barrier with
+//!   different operations, an H200 ends the context (`CUDA_ERROR_ILLEGAL_INSTRUCTION`;
+//!   PTX ISA: "execution in this case is unpredictable").
 //! * **A barrier for a number of threads** (`bar.sync a, b`, `bar.arrive a, b`,
 //!   `bar.red.op d, a, b, p`) becomes counters in shared memory, and a loop that
 //!   looks whether the thread must end, like all loops.
@@ -15,7 +19,9 @@
 //! The counters of a barrier are those of [`state`]. The lanes that execute the
 //! instruction together have one arrival, of the first of them, for 32 threads: so
 //! the device counts (PTX ISA, `barrier`: arrivals are those of warps). Lanes that
-//! are not `.aligned` wait for their warp first, as they do in hardware. The arrival
+//! are not `.aligned` wait for their warp first, as they do in hardware: at any barrier,
+//! so that all barriers that are left are `.aligned`. (On an H200, lanes at `bar.sync 0`
+//! and at `barrier.sync 0` wait for each other for ever.) The arrival
 //! that makes the barrier complete takes the counters back, and then publishes
 //! generation and result, as one word of 64 bits. A program can write to the
 //! counters, and then waits for ever: until it is told to end.
@@ -55,7 +61,10 @@ mod state {
     pub const BYTES: i64 = 16;
 }
 
-const _: () = assert!(state::BYTES * BARRIERS <= SPACE);
+/// The votes of reductions of the whole block, behind the counters of barriers.
+const SUM: i64 = state::BYTES * BARRIERS;
+
+const _: () = assert!(SUM + 4 <= SPACE);
 
 /// What threads do at a barrier.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,19 +111,22 @@ pub(super) fn look(module: &Module<'_>, refusals: &mut Refusals<'_>) -> Option<S
                 refusals.add(barrier.instruction.span, reason);
                 continue;
             }
-            if barrier.threads.is_none() {
-                if !matches!(barrier.id.kind, OperandKind::Integer(0)) {
-                    edits.replace(barrier.id.span, "0");
-                }
+            if barrier.threads.is_none() && barrier.reduced.is_none() {
+                barrier.first(&mut edits);
                 continue;
             }
             if module.version < LEAST_VERSION {
-                let reason = "a barrier for a number of threads, before PTX 6.2";
+                let reason = "a barrier for a number of threads or a reduction, before PTX 6.2";
                 refusals.add(barrier.instruction.span, reason);
                 continue;
             }
-            let text = barrier.text(&constants, (module.source, number));
-            let Some(text) = text else { continue };
+            let text = match barrier.threads {
+                Some(threads) => {
+                    let place = (module.source, number);
+                    barrier.counted(threads, &constants, place, fence_of(module))
+                }
+                None => barrier.reduction((module.source, number)),
+            };
             has_counters = true;
             number += 1;
             let span = barrier.instruction.span;
@@ -132,6 +144,20 @@ pub(super) fn look(module: &Module<'_>, refusals: &mut Refusals<'_>) -> Option<S
         edits.insert(place.max()?, text);
     }
     (!edits.is_empty()).then(|| edits.apply(module.source))
+}
+
+/// An instruction that orders what a thread has written before what it writes next, for
+/// its block. (That of devices before sm_70 orders more, which takes longer.)
+fn fence_of(module: &Module<'_>) -> &'static str {
+    let version = module.target.iter().find_map(|word| {
+        let digits = word.strip_prefix("sm_")?;
+        let end = digits.find(|c: char| !c.is_ascii_digit());
+        digits[..end.unwrap_or(digits.len())].parse::<u32>().ok()
+    });
+    match version.is_some_and(|version| version >= 70) {
+        true => "fence.acq_rel.cta",
+        false => "membar.cta",
+    }
 }
 
 /// What an operand is, where the text has it.
@@ -220,23 +246,36 @@ impl<'i, 'a> Barrier<'i, 'a> {
             .then_some("no number of threads in warps")
     }
 
-    /// What takes the place of a barrier for a number of threads.
-    fn text(&self, constants: &Constants<'_>, (source, label): (&str, usize)) -> Option<String> {
-        const W: &str = REGISTER;
-        let (operand, known) = (self.threads?, value(self.threads?, constants));
-        let mut out = String::new();
-        let mut add = |text: std::fmt::Arguments<'_>| put(&mut out, format_args!("{text} "));
-        if let Some(guard) = self.instruction.guard {
-            let not = if guard.negated { "" } else { "!" };
-            add(format_args!(
-                "@{not}{} bra $__ringfence_past{label};",
-                guard.register
-            ));
+    /// Makes it the first barrier, for all lanes that are there.
+    fn first(&self, edits: &mut Edits) {
+        if !matches!(self.id.kind, OperandKind::Integer(0)) {
+            edits.replace(self.id.span, "0");
         }
-        add(format_args!(
-            "{{ .reg .pred {W}f, {W}l, {W}s; .reg .b64 {W}d; \
-             .reg .b32 {W}a, {W}c, {W}m, {W}x, {W}g, {W}n, {W}r, {W}t;"
-        ));
+        if self.is_aligned() {
+            return;
+        }
+        let opcode = self.instruction.opcode.span;
+        edits.replace(opcode, "bar.sync");
+        let guard = self.instruction.guard.map(|guard| {
+            let not = if guard.negated { "!" } else { "" };
+            format!("@{not}{} ", guard.register)
+        });
+        let guard = guard.unwrap_or_default();
+        let at = self.instruction.span.start;
+        edits.insert(at, format!("{guard}bar.warp.sync 0xffffffff; "));
+    }
+
+    /// What takes the place of a barrier for a number of threads.
+    fn counted(
+        &self,
+        operand: &ptx::Operand<'_>,
+        constants: &Constants<'_>,
+        (source, label): (&str, usize),
+        fence: &str,
+    ) -> String {
+        const W: &str = REGISTER;
+        let mut out = self.begins(label);
+        let mut add = |text: std::fmt::Arguments<'_>| put(&mut out, format_args!("{text} "));
         let (base, first) = match self.number(constants) {
             Some(id) => (COUNTERS.to_owned(), state::BYTES * id),
             None => {
@@ -248,7 +287,7 @@ impl<'i, 'a> Barrier<'i, 'a> {
                 (format!("{W}a"), 0)
             }
         };
-        let threads = match known {
+        let threads = match value(operand, constants) {
             Some(threads) => threads.to_string(),
             // As the device has them.
             None => {
@@ -260,48 +299,34 @@ impl<'i, 'a> Barrier<'i, 'a> {
             }
         };
         let at = |offset: i64| format!("[{base}+{}]", first + offset);
-        let is_aligned = self.instruction.opcode.mnemonic() == Mnemonic::Bar
-            || self.instruction.opcode.has(Modifier::Aligned);
-        if !is_aligned {
-            add(format_args!("bar.warp.sync 0xffffffff;"));
-        }
         // What each lane has written is before the arrival of the first.
-        add(format_args!(
-            "membar.cta; activemask.b32 {W}m; bar.warp.sync {W}m;"
-        ));
-        add(format_args!("mov.u32 {W}x, %lanemask_lt;"));
-        add(format_args!("and.b32 {W}x, {W}x, {W}m;"));
-        add(format_args!("setp.eq.s32 {W}f, {W}x, 0;"));
-        if let Some((_, from)) = self.reduced {
-            let from = from.span.text(source);
-            add(format_args!("vote.sync.ballot.b32 {W}r, {from}, {W}m;"));
-            add(format_args!("popc.b32 {W}r, {W}r; popc.b32 {W}x, {W}m;"));
-            add(format_args!("shl.b32 {W}x, {W}x, 16;"));
-            add(format_args!("add.s32 {W}r, {W}r, {W}x;"));
-            let votes = at(state::VOTES);
-            add(format_args!("@{W}f red.shared.add.u32 {votes}, {W}r;"));
+        add(format_args!("{fence};"));
+        out.push_str(&self.together(source));
+        let mut add = |text: std::fmt::Arguments<'_>| put(&mut out, format_args!("{text} "));
+        add(format_args!("bar.warp.sync {W}m;"));
+        let votes = at(state::VOTES);
+        if self.reduced.is_some() {
+            add(format_args!("@{W}f red.shared.add.u32 {votes}, {W}v;"));
         }
-        let generation = at(state::GENERATION);
+        let (generation, arrived) = (at(state::GENERATION), at(state::ARRIVED));
         add(format_args!("mov.u32 {W}g, 0;"));
         add(format_args!(
             "@{W}f ld.volatile.shared.u32 {W}g, {generation};"
         ));
-        let arrived = at(state::ARRIVED);
-        add(format_args!("membar.cta; mov.u32 {W}n, 0;"));
+        add(format_args!("{fence}; mov.u32 {W}n, 0;"));
         add(format_args!(
             "@{W}f atom.shared.add.u32 {W}n, {arrived}, {WARP};"
         ));
-        add(format_args!("membar.cta; add.s32 {W}n, {W}n, {WARP};"));
+        add(format_args!("{fence}; add.s32 {W}n, {W}n, {WARP};"));
         add(format_args!("setp.ge.and.u32 {W}l, {W}n, {threads}, {W}f;"));
         add(format_args!("mov.u32 {W}r, 0;"));
         if self.reduced.is_some() {
-            let votes = at(state::VOTES);
             add(format_args!("@{W}l atom.shared.exch.b32 {W}r, {votes}, 0;"));
         }
         let done = at(state::DONE);
         add(format_args!("@{W}l st.volatile.shared.u32 {arrived}, 0;"));
         add(format_args!("add.s32 {W}t, {W}g, 1;"));
-        add(format_args!("mov.b64 {W}d, {{{W}r, {W}t}}; membar.cta;"));
+        add(format_args!("mov.b64 {W}d, {{{W}r, {W}t}}; {fence};"));
         add(format_args!("@{W}l st.volatile.shared.u64 {done}, {W}d;"));
         if self.kind != Kind::Arrive {
             // All wait for the generation that the first of them has seen.
@@ -313,24 +338,99 @@ impl<'i, 'a> Barrier<'i, 'a> {
             add(format_args!("ld.volatile.shared.u64 {W}d, {done};"));
             add(format_args!("mov.b64 {{{W}r, {W}t}}, {W}d;"));
             add(format_args!("setp.eq.s32 {W}s, {W}t, {W}g;"));
-            add(format_args!(
-                "@{W}s bra $__ringfence_wait{label}; membar.cta;"
-            ));
+            add(format_args!("@{W}s bra $__ringfence_wait{label}; {fence};"));
         }
+        self.ends(source, label, &mut out);
+        out
+    }
+
+    /// What takes the place of a reduction of the whole block. Each warp adds to a sum,
+    /// and subtracts what it added when all have read it: before it comes to the next
+    /// barrier.
+    fn reduction(&self, (source, label): (&str, usize)) -> String {
+        const W: &str = REGISTER;
+        let mut out = self.begins(label);
+        out.push_str(&self.together(source));
+        put(
+            &mut out,
+            format_args!(
+                "@{W}f red.shared.add.u32 [{COUNTERS}+{SUM}], {W}v; bar.sync 0; \
+                 ld.volatile.shared.u32 {W}r, [{COUNTERS}+{SUM}]; bar.sync 0; \
+                 neg.s32 {W}v, {W}v; @{W}f red.shared.add.u32 [{COUNTERS}+{SUM}], {W}v; "
+            ),
+        );
+        self.ends(source, label, &mut out);
+        out
+    }
+
+    fn is_aligned(&self) -> bool {
+        let opcode = &self.instruction.opcode;
+        opcode.mnemonic() == Mnemonic::Bar || opcode.has(Modifier::Aligned)
+    }
+
+    /// Goes past all of it where the guard does not hold, and declares registers.
+    fn begins(&self, label: usize) -> String {
+        const W: &str = REGISTER;
+        let mut out = String::new();
+        if let Some(guard) = self.instruction.guard {
+            let not = if guard.negated { "" } else { "!" };
+            put(
+                &mut out,
+                format_args!("@{not}{} bra $__ringfence_past{label}; ", guard.register),
+            );
+        }
+        put(
+            &mut out,
+            format_args!(
+                "{{ .reg .pred {W}f, {W}l, {W}s; .reg .b64 {W}d; \
+                 .reg .b32 {W}a, {W}c, {W}m, {W}x, {W}g, {W}n, {W}r, {W}t, {W}v; "
+            ),
+        );
+        if !self.is_aligned() {
+            out.push_str("bar.warp.sync 0xffffffff; ");
+        }
+        out
+    }
+
+    /// The lanes that execute it together, whether a lane is the first of them, and how
+    /// they vote.
+    fn together(&self, source: &str) -> String {
+        const W: &str = REGISTER;
+        let mut out = format!(
+            "activemask.b32 {W}m; mov.u32 {W}x, %lanemask_lt; and.b32 {W}x, {W}x, {W}m; \
+             setp.eq.s32 {W}f, {W}x, 0; "
+        );
+        if let Some((_, from)) = self.reduced {
+            let from = from.span.text(source);
+            put(
+                &mut out,
+                format_args!(
+                    "vote.sync.ballot.b32 {W}v, {from}, {W}m; popc.b32 {W}v, {W}v; \
+                     popc.b32 {W}x, {W}m; shl.b32 {W}x, {W}x, 16; add.s32 {W}v, {W}v, {W}x; "
+                ),
+            );
+        }
+        out
+    }
+
+    /// The result of a reduction, and where those come that went past.
+    fn ends(&self, source: &str, label: usize, out: &mut String) {
+        const W: &str = REGISTER;
         if let (Kind::Red(reduction), Some((to, _))) = (self.kind, self.reduced) {
             let to = to.span.text(source);
-            add(format_args!("and.b32 {W}t, {W}r, 0xffff;"));
-            add(format_args!("shr.u32 {W}r, {W}r, 16;"));
-            match reduction {
-                Reduction::Popc => add(format_args!("mov.u32 {to}, {W}t;")),
-                Reduction::And => add(format_args!("setp.eq.s32 {to}, {W}t, {W}r;")),
-                Reduction::Or => add(format_args!("setp.ne.s32 {to}, {W}t, 0;")),
-            }
+            let result = match reduction {
+                Reduction::Popc => format!("mov.u32 {to}, {W}t;"),
+                Reduction::And => format!("setp.eq.s32 {to}, {W}t, {W}r;"),
+                Reduction::Or => format!("setp.ne.s32 {to}, {W}t, 0;"),
+            };
+            put(
+                out,
+                format_args!("and.b32 {W}t, {W}r, 0xffff; shr.u32 {W}r, {W}r, 16; {result} "),
+            );
         }
-        add(format_args!("}}"));
+        out.push('}');
         if self.instruction.guard.is_some() {
-            add(format_args!("$__ringfence_past{label}:"));
+            put(out, format_args!(" $__ringfence_past{label}:"));
         }
-        Some(out)
     }
 }
