@@ -115,10 +115,11 @@ impl Program {
         let Some(mut compile) = Compile::of(analysis) else {
             return provable;
         };
-        for (query, is_provable) in queries.iter().zip(&mut provable) {
+        for (index, (query, is_provable)) in queries.iter().zip(&mut provable).enumerate() {
+            compile.queries = index as u32;
             match compile.check(query) {
                 Ok(()) => *is_provable = true,
-                Err(Unprovable::Address) => {}
+                Err(Unprovable::Address | Unprovable::Buffer) => {}
                 // The program is full.
                 Err(Unprovable::Size) => break,
             }

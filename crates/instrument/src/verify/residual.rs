@@ -94,6 +94,10 @@ fn query(
             Referent::Symbol(symbol, _) => of_symbol(symbol, Bounds::DynamicShared, 0),
             _ => None,
         },
+        // One of several buffers: the proof asks which it may be.
+        Extent::Carried(..) if analysis.code.function.is_entry && !is_window(access.space) => {
+            Some((Bounds::Choice, None, 0))
+        }
         _ => None,
     }?;
     let (_, offset) = subject.address()?;
