@@ -220,7 +220,6 @@ fn an_enemys_meetings_are_refused() {
         "bar.sync 0, 64;",
         "bar.sync 0, %r2;",
         "bar.arrive 0, 64;",
-        "barrier.sync 0;",
         "barrier.sync 1;",
         "barrier.sync.aligned 0, 32;",
         "bar.red.popc.u32 %r1, 0, %p;",
@@ -302,10 +301,7 @@ fn advice_is_dropped() {
 fn what_lanes_meet_with_is_bounded() {
     let cases = [
         ("bar.sync %r2;", "bar.sync 0;"),
-        (
-            "@%p barrier.sync %r2;",
-            "@%p bar.warp.sync 0xffffffff; @%p bar.sync 0;",
-        ),
+        ("@%p barrier.sync %r2;", "@%p barrier.sync 0;"),
         ("bar.sync 15;", "bar.sync 0;"),
         ("bar.red.popc.u32 %r1, %r2, %p;", "bar.sync 0;"),
         ("barrier.red.and.pred %p, 1, 64, !%p;", "atom.shared.add"),

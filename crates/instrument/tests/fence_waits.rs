@@ -36,8 +36,8 @@ const SHUFFLE: &str = "shfl.sync.bfly.b32 %r3, %r2, 1, 31, -1;";
 fn kernels_that_end_are_proved_to() {
     let cases = [
         // One barrier, however it is come to.
-        "@%p1 bra A; bar.sync 0; ret; A: bar.sync 0; ret;",
-        "L: bar.sync 1; @%p1 bra L; bar.red.or.pred %p3, 2, %p1; ret;",
+        "@%p1 bra A; barrier.sync 0; ret; A: barrier.sync 0; ret;",
+        "L: bar.sync 1; @%p2 bra L; bar.red.or.pred %p3, 2, %p1; ret;",
         // For all lanes, in code that all go through.
         SHUFFLE,
         "shfl.sync.bfly.b32 %r3, %r2, 1, 31, 0xffffffff; bar.sync 0; bar.warp.sync -1;",
@@ -77,6 +77,9 @@ fn kernels_that_end_are_proved_to() {
 #[test]
 fn kernels_that_may_not_end_are_not() {
     let cases = [
+        // Lanes that come to one aligned barrier at different places, or more often.
+        "@%p1 bra A; bar.sync 0; ret; A: bar.sync 0; ret;",
+        "L: bar.sync 1; @%p1 bra L; bar.sync 0; ret;",
         // Different waits.
         "@%p1 bra A; bar.warp.sync -1; bra B; A: bar.sync 0; B: ret;",
         "@%p1 bra A; bar.warp.sync -1; A: bar.sync 0;",

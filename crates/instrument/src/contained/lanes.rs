@@ -3,8 +3,7 @@
 //!
 //! A barrier of a block is the first one, for all of its threads: one that is for some
 //! of them, or another one beside it, may never open, and a thread that waits there
-//! cannot be ended (`waits`). It is `.aligned`: lanes of a warp
-//! at barriers of both kinds wait for each other for ever. And it has no operation: where warps come to a barrier with
+//! cannot be ended (`waits`). And it has no operation: where warps come to a barrier with
 //! different ones, the device ends the context. A mask of lanes holds the lane that executes the
 //! instruction (PTX ISA, 9.7.13). It is the constant of all lanes, or the result of the
 //! instructions in [`Registers`] that force it to be one.
@@ -29,9 +28,6 @@ pub(super) fn judge(
             mask(kinds.last(), registers)
         }
         Mnemonic::Bar | Mnemonic::Barrier if !opcode.has(Modifier::Cluster) => {
-            if opcode.mnemonic() == Mnemonic::Barrier && !opcode.has(Modifier::Aligned) {
-                return Err("a barrier at which lanes wait for each other, too");
-            }
             if opcode.has(Modifier::Red) {
                 return Err("a barrier with an operation, where others may have another");
             }

@@ -10,8 +10,10 @@
 //! waits, then for threads that wait elsewhere. A kernel is *proved* to end if that
 //! cannot be:
 //!
-//! * Where no instruction waits for lanes, all threads that are left wait at the one
-//!   barrier, which opens.
+//! * Where no instruction waits for lanes, and no barrier is `.aligned`, all threads that
+//!   are left wait at the one barrier, which opens. (Lanes that come to `bar.sync 0` at
+//!   different places, or not equally often, wait there for ever on an H200; at
+//!   `barrier.sync 0` they do not. So one that is aligned counts as a wait for lanes.)
 //! * An instruction for the lanes of a mask that `activemask` has just made, without a
 //!   label, a branch, a barrier or a call between, waits for none but those that
 //!   executed the `activemask` together, and are on their way to it. It counts as no
@@ -41,7 +43,7 @@ use super::flow::Flow;
 use super::intro::Intro;
 use super::uniform::{Values, may_write};
 use ptx::table::Convergence;
-use ptx::{Mnemonic, OperandKind};
+use ptx::{Mnemonic, Modifier, OperandKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Whether kernels of a launch end, in the order in which less is known.
@@ -164,7 +166,10 @@ impl<'f, 'm, 'a> Body<'f, 'm, 'a> {
             }
             match kind_of(flow, at, active, judged) {
                 Kind::Plain => {}
-                Kind::Block => (body.is_wait[at], found.waits) = (true, true),
+                Kind::Block { is_aligned } => {
+                    (body.is_wait[at], found.waits) = (true, true);
+                    found.for_lanes |= is_aligned;
+                }
                 Kind::Lanes { of_all } => {
                     body.is_wait[at] = true;
                     (found.waits, found.for_lanes) = (true, true);
@@ -374,8 +379,8 @@ impl Next {
 enum Kind {
     /// They do not, or for no others than those that come together.
     Plain,
-    /// For all threads of the block.
-    Block,
+    /// For all threads of the block; lanes must come together to one that is aligned.
+    Block { is_aligned: bool },
     /// For lanes of the warp: for all of them, or for some.
     Lanes { of_all: bool },
     /// In the function that is called.
@@ -400,7 +405,13 @@ fn kind_of(flow: &Flow<'_, '_>, at: usize, active: Option<u32>, judged: &Judged<
     };
     match info.convergence {
         Convergence::None => Kind::Plain,
-        Convergence::Block => Kind::Block,
+        Convergence::Block => {
+            let opcode = &instruction.opcode;
+            let is_bar = opcode.mnemonic() == Mnemonic::Bar;
+            Kind::Block {
+                is_aligned: is_bar || opcode.has(Modifier::Aligned),
+            }
+        }
         Convergence::Warp => Kind::Lanes { of_all: true },
         Convergence::Mask => match instruction.operands.last().map(|mask| &mask.kind) {
             Some(OperandKind::Integer(lanes)) => Kind::Lanes {

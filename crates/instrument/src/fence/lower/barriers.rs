@@ -19,9 +19,7 @@
 //! The counters of a barrier are those of [`state`]. The lanes that execute the
 //! instruction together have one arrival, of the first of them, for 32 threads: so
 //! the device counts (PTX ISA, `barrier`: arrivals are those of warps). Lanes that
-//! are not `.aligned` wait for their warp first, as they do in hardware: at any barrier,
-//! so that all barriers that are left are `.aligned`. (On an H200, lanes at `bar.sync 0`
-//! and at `barrier.sync 0` wait for each other for ever.) The arrival
+//! are not `.aligned` wait for their warp first, as they do in hardware. The arrival
 //! that makes the barrier complete takes the counters back, and then publishes
 //! generation and result, as one word of 64 bits. A program can write to the
 //! counters, and then waits for ever: until it is told to end.
@@ -112,7 +110,9 @@ pub(super) fn look(module: &Module<'_>, refusals: &mut Refusals<'_>) -> Option<S
                 continue;
             }
             if barrier.threads.is_none() && barrier.reduced.is_none() {
-                barrier.first(&mut edits);
+                if !matches!(barrier.id.kind, OperandKind::Integer(0)) {
+                    edits.replace(barrier.id.span, "0");
+                }
                 continue;
             }
             if module.version < LEAST_VERSION {
@@ -246,25 +246,6 @@ impl<'i, 'a> Barrier<'i, 'a> {
             .then_some("no number of threads in warps")
     }
 
-    /// Makes it the first barrier, for all lanes that are there.
-    fn first(&self, edits: &mut Edits) {
-        if !matches!(self.id.kind, OperandKind::Integer(0)) {
-            edits.replace(self.id.span, "0");
-        }
-        if self.is_aligned() {
-            return;
-        }
-        let opcode = self.instruction.opcode.span;
-        edits.replace(opcode, "bar.sync");
-        let guard = self.instruction.guard.map(|guard| {
-            let not = if guard.negated { "!" } else { "" };
-            format!("@{not}{} ", guard.register)
-        });
-        let guard = guard.unwrap_or_default();
-        let at = self.instruction.span.start;
-        edits.insert(at, format!("{guard}bar.warp.sync 0xffffffff; "));
-    }
-
     /// What takes the place of a barrier for a number of threads.
     fn counted(
         &self,
@@ -351,11 +332,15 @@ impl<'i, 'a> Barrier<'i, 'a> {
         const W: &str = REGISTER;
         let mut out = self.begins(label);
         out.push_str(&self.together(source));
+        let barrier = match self.is_aligned() {
+            true => "bar.sync 0;",
+            false => "barrier.sync 0;",
+        };
         put(
             &mut out,
             format_args!(
-                "@{W}f red.shared.add.u32 [{COUNTERS}+{SUM}], {W}v; bar.sync 0; \
-                 ld.volatile.shared.u32 {W}r, [{COUNTERS}+{SUM}]; bar.sync 0; \
+                "@{W}f red.shared.add.u32 [{COUNTERS}+{SUM}], {W}v; {barrier} \
+                 ld.volatile.shared.u32 {W}r, [{COUNTERS}+{SUM}]; {barrier} \
                  neg.s32 {W}v, {W}v; @{W}f red.shared.add.u32 [{COUNTERS}+{SUM}], {W}v; "
             ),
         );
@@ -386,7 +371,7 @@ impl<'i, 'a> Barrier<'i, 'a> {
                  .reg .b32 {W}a, {W}c, {W}m, {W}x, {W}g, {W}n, {W}r, {W}t, {W}v; "
             ),
         );
-        if !self.is_aligned() {
+        if !self.is_aligned() && self.threads.is_some() {
             out.push_str("bar.warp.sync 0xffffffff; ");
         }
         out
