@@ -10,6 +10,7 @@ use crate::memory::Memory;
 use crate::modules::Modules;
 use crate::plan::PartPlan;
 use crate::reporter::Reporter;
+use crate::roots::Root;
 use crate::shadow::{Poisoning, Shadow};
 use heap::Registry;
 use host::Stack;
@@ -74,6 +75,20 @@ impl judge::Memory for Violations {
     }
 }
 
+/// Bytes of the smallest redzone that `--redzone-min` admits.
+const MIN_REDZONE: u64 = 256;
+
+/// Whether an address is in a buffer, or in what is at least its redzone.
+fn is_beside(buffer: Extent, address: DeviceAddress) -> bool {
+    let first = buffer.base.0.saturating_sub(MIN_REDZONE);
+    let end = buffer
+        .base
+        .0
+        .saturating_add(buffer.size)
+        .saturating_add(MIN_REDZONE);
+    (first..end).contains(&address.0)
+}
+
 impl Violations {
     pub fn new(below: Below) -> Violations {
         Violations {
@@ -88,10 +103,22 @@ impl Violations {
         }
     }
 
-    /// What is at an address that shadow memory says is not addressable.
-    fn around(&self, address: DeviceAddress) -> Around {
+    /// What is at an address that shadow memory says is not addressable, for a
+    /// launch with these pointers. A buffer that was live when the kernel was
+    /// launched is not said to be freed: the host may have freed it since, in
+    /// stream order, before the kernel's records were read.
+    fn around(&self, address: DeviceAddress, roots: &[Root]) -> Around {
+        let live = |is_it: &dyn Fn(Extent) -> bool| {
+            let bounds = roots.iter().map(|root| root.bounds);
+            bounds
+                .filter(|bounds| bounds.size > 0)
+                .find(|bounds| is_it(*bounds))
+        };
         match self.shadow.at(address) {
-            Some(placed) if placed.is_held => Around::Freed,
+            Some(placed) if placed.is_held => match live(&|bounds| bounds == placed.extent) {
+                Some(extent) => Around::Buffer(extent),
+                None => Around::Freed,
+            },
             Some(placed) => match self.shadow.poison_at(address) {
                 Poisoning::Never => Around::Buffer(placed.extent),
                 Poisoning::Before => Around::Unpoisoned(placed.extent),
@@ -99,7 +126,12 @@ impl Violations {
                 Poisoning::Now if judge::Memory::was_taken_back(self, address) => Around::Freed,
                 Poisoning::Now => Around::Poisoned(placed.extent),
             },
-            None if self.memory.was_freed(address) => Around::Freed,
+            None if self.memory.was_freed(address) => {
+                match live(&|bounds| is_beside(bounds, address)) {
+                    Some(extent) => Around::Buffer(extent),
+                    None => Around::Freed,
+                }
+            }
             None => Around::Nothing,
         }
     }
@@ -122,7 +154,10 @@ impl Violations {
             memory: self,
         };
         let violations = match self.shadow.is_wanted() {
-            true => judge::by_address(&part, record, &|address| self.around(address)),
+            true => {
+                let roots = snapshot.roots.unwrap_or_default();
+                judge::by_address(&part, record, &|address| self.around(address, roots))
+            }
             false => judge::judge(&part, record, snapshot),
         };
         if violations.is_empty() {

@@ -346,6 +346,15 @@ impl Kernel {
     }
 }
 
+/// Declarations and an access whose index is loaded from the buffer.
+fn by_data(kernel: u32) -> String {
+    format!(
+        ".reg .b32 %data<2>;\n.reg .b64 %to<3>;\n\tld.param.u64 %to0, [k{kernel}_p];\n\
+         \tld.global.u32 %data0, [%to0];\n\tmul.wide.u32 %to1, %data0, 4;\n\
+         \tadd.s64 %to2, %to0, %to1;\n\tld.global.u32 %data1, [%to2];\n"
+    )
+}
+
 #[test]
 #[expect(
     clippy::too_many_lines,
@@ -361,7 +370,12 @@ fn no_check_of_a_proved_launch_fails() {
     let mut text = String::from(".version 7.8\n.target sm_75\n.address_size 64\n");
     for number in 0..KERNELS {
         let kernel = Kernel::text(random.next(), number);
-        text.push_str(&kernel.replace(".reg .pred", ".reg .f32 %f<1>;\n.reg .pred"));
+        let mut kernel = kernel.replace(".reg .pred", ".reg .f32 %f<1>;\n.reg .pred");
+        // One of four also goes where its data say, which no launch is proved for.
+        if number % 4 == 0 {
+            kernel = kernel.replace("%f<1>;\n", &format!("%f<1>;\n{}", by_data(number)));
+        }
+        text.push_str(&kernel);
     }
     let device = support::device(2, 1);
     let session = tempfile::tempdir().unwrap();

@@ -40,7 +40,7 @@ fn launches_are_timed_by_what_ran_and_graphs_as_a_whole() {
             let checked = times(&program, end, "prove=off");
             for (times, scale, gather) in [
                 (&native, Ran::Native, Ran::Native),
-                (&default, Ran::Proved, Ran::Checked),
+                (&default, Ran::Proved, Ran::Residual),
                 (&checked, Ran::Checked, Ran::Checked),
             ] {
                 assert_eq!(launches(times, "scale("), [(scale, 3)], "{times:?}");

@@ -15,10 +15,10 @@ __global__ void lasting(int *word, int milliseconds) {
     *word = 0;
 }
 
-// Half of a block waits for the other half, which waits for it elsewhere.
+// Half of a warp waits for the other half, which waits for it elsewhere.
 __global__ void deadlocked() {
-    if (threadIdx.x < 32) asm volatile("barrier.sync 1;");
-    else asm volatile("barrier.sync 2;");
+    if (threadIdx.x % 32 < 16) asm volatile("bar.warp.sync 0xffffffff;");
+    else asm volatile("barrier.sync 0;");
 }
 
 __global__ void huge(int *word) {
