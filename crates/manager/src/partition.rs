@@ -91,10 +91,17 @@ impl Stopper {
     pub(crate) fn stop(&self, context: &Context, why: Why) -> Result<bool, PartitionError> {
         let _writing = self.writing.lock();
         let place = self.reservation.slice(self.word, 4)?;
-        context.write(place, &1u32.to_le_bytes())?;
+        // Before the word: who sees that the kernels are over must see why, or a
+        // kernel that was ended half-way would be a success.
         let stopped =
             self.stopped
                 .compare_exchange(0, why as u8, Ordering::AcqRel, Ordering::Acquire);
+        if let Err(error) = context.write(place, &1u32.to_le_bytes()) {
+            if stopped.is_ok() {
+                self.stopped.store(0, Ordering::Release);
+            }
+            return Err(error.into());
+        }
         Ok(stopped.is_ok())
     }
 

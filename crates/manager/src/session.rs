@@ -250,20 +250,26 @@ impl Session {
         true
     }
 
+    /// The reply to a tenant whose kernels were ended since its last request.
+    fn ended(&mut self) -> Option<Reply> {
+        let is_new = self.failed.is_none();
+        let why = is_new.then(|| self.partition.stopper().stopped())??;
+        let code = CUresult::CUDA_ERROR_LAUNCH_TIMEOUT;
+        self.failed = Some(code);
+        self.tenant.fault("its kernels were ended");
+        Some(Reply::Failed {
+            code: code.0,
+            message: why.told().into(),
+        })
+    }
+
     /// `out` gets the payload of the reply.
     fn handle(&mut self, request: Request, payload: &[u8], out: &mut Vec<u8>) -> Reply {
         out.clear();
-        if self.failed.is_none()
-            && let Some(why) = self.partition.stopper().stopped()
-        {
-            let code = CUresult::CUDA_ERROR_LAUNCH_TIMEOUT;
-            self.failed = Some(code);
-            self.tenant.fault("its kernels were ended");
-            return Reply::Failed {
-                code: code.0,
-                message: why.told().into(),
-            };
+        if let Some(ended) = self.ended() {
+            return ended;
         }
+        let tells = request.tells_of_failures();
         let answer = match self.failed {
             _ if request == Request::Reset => self.reset(),
             // Also what kernels that failed have printed.
@@ -273,6 +279,14 @@ impl Session {
         };
         let (free, total) = self.memory.info();
         self.tenant.memory.store(total - free, Ordering::Relaxed);
+        // They may have been ended since: that they are over is no success then.
+        if tells
+            && answer.is_ok()
+            && let Some(ended) = self.ended()
+        {
+            out.clear();
+            return ended;
+        }
         match answer {
             Ok(reply) => reply,
             Err(NotDone::Busy) => Reply::Busy,
