@@ -91,8 +91,9 @@ impl Stopper {
     pub(crate) fn stop(&self, context: &Context, why: Why) -> Result<bool, PartitionError> {
         let _writing = self.writing.lock();
         let place = self.reservation.slice(self.word, 4)?;
-        // Before the word: who sees that the kernels are over must see why, or a
-        // kernel that was ended half-way would be a success.
+        // The reason is stored before the word is written. Otherwise a session could
+        // find the stream idle and no reason, and report success for a kernel that
+        // was ended half-way.
         let stopped =
             self.stopped
                 .compare_exchange(0, why as u8, Ordering::AcqRel, Ordering::Acquire);

@@ -279,7 +279,8 @@ impl Session {
         };
         let (free, total) = self.memory.info();
         self.tenant.memory.store(total - free, Ordering::Relaxed);
-        // They may have been ended since: that they are over is no success then.
+        // The kernels may have been ended while the request was done: an idle stream
+        // is no success then.
         if tells
             && answer.is_ok()
             && let Some(ended) = self.ended()

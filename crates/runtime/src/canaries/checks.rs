@@ -253,8 +253,8 @@ impl State {
                 .is_none_or(|last| spared(last) >= (self.cost + self.host.max(GAP)) * 100)
     }
 
-    /// A check took so long on the host. One that was interrupted says nothing of
-    /// the others.
+    /// Adds the host's time for a check to the average. A check whose thread was
+    /// preempted counts for at most four times the average.
     fn host_took(&mut self, took: Duration) {
         self.host = (self.host * 7 + took.min(self.host * 4)) / 8;
     }

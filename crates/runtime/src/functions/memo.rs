@@ -1,11 +1,12 @@
-//! Kernels that a thread has launched lately, for [`Functions`](super::Functions): programs launch
-//! few kernels again and again.
+//! A cache, for each thread, of the kernels that it has launched lately: programs
+//! launch few kernels again and again.
 //!
-//! The table of all kernels is shared by all threads, so a look into it is a
-//! lock, and what is found there is counted once more: four atomic operations,
-//! each as long as ten others. A launch takes the kernel out of its thread's
-//! memo instead, and puts it back when it is over. A memo is of one version of
-//! the table, which changes with each handle that comes or goes.
+//! All threads share the table of kernels ([`Functions`](super::Functions)). A
+//! lookup there takes a lock and a reference count: four atomic operations, each
+//! as long as ten others. A launch takes the kernel out of its thread's cache
+//! instead, and puts it back when the driver has taken the launch. An entry is
+//! valid for one version of the table, which changes whenever a handle is added
+//! or removed.
 
 use super::Function;
 use std::cell::RefCell;
@@ -51,7 +52,7 @@ impl Default for Versions {
 }
 
 impl Versions {
-    /// The table has changed, and nobody else can read or change it still.
+    /// The table changes. The caller holds its lock for writing.
     pub fn changed(&self) {
         self.0
             .store(NEXT.fetch_add(1, Ordering::Relaxed), Ordering::Release);
