@@ -1,6 +1,12 @@
 //! Sums in which a value and its quotient or its low bits occur together:
 //! `x - x / n * n` is a remainder, `x - (x & m)` has the other bits of `x`.
 //! Taken apart, the range of such a sum forgets that both are of one `x`.
+//!
+//! The other way round, where branches have bounded the row `x / n` or the column
+//! `x - x / n * n` of an index, `x` is taken apart into both, since their bounds
+//! limit `x` only together. `x = (x - r) + r` holds of any `r`, in registers that
+//! wrap, too: which `r` is chosen decides how narrow a range is, never whether it
+//! is right.
 
 use super::affine::{Affine, AffineId, Symbolic, SymbolicId};
 use super::compile::Compile;
