@@ -558,6 +558,81 @@ const TRAPS: &[Trap] = &[
         &[],
         &[(0, 0)],
     ),
+    // ---- rows and columns
+    trap(
+        "a remainder of a remainder",
+        "shl.b32 %r3, %r1, 1; div.u32 %r4, %r2, %r3; mul.lo.s32 %r5, %r4, %r3; sub.s32 %r6, %r2, %r5; \
+         div.u32 %r7, %r6, %r1; mul.lo.s32 %r8, %r7, %r1; sub.s32 %r9, %r6, %r8; \
+         setp.eq.s32 %p9, %r7, 1; GUARDED",
+        &[(4, 0), (8, 0), (16, 0)],
+        &[],
+    ),
+    trap(
+        "and the one after it",
+        "shl.b32 %r3, %r1, 1; div.u32 %r4, %r2, %r3; mul.lo.s32 %r5, %r4, %r3; sub.s32 %r6, %r2, %r5; \
+         div.u32 %r7, %r6, %r1; mul.lo.s32 %r8, %r7, %r1; sub.s32 %r9, %r6, %r8; \
+         setp.eq.s32 %p9, %r7, 1; add.s32 %r9, %r9, 1; GUARDED",
+        &[(4, 0), (15, 0)],
+        &[(16, 0)],
+    ),
+    trap(
+        "the next in a row, but for the last",
+        "setp.ge.u32 %p1, %r2, 16; @%p1 ret; div.u32 %r3, %r2, %r1; mul.lo.s32 %r4, %r3, %r1; \
+         sub.s32 %r5, %r2, %r4; sub.s32 %r6, %r1, 1; setp.ge.u32 %p2, %r5, %r6; @%p2 ret; \
+         add.s32 %r9, %r2, 1; STORE",
+        &[(2, 0), (4, 0), (8, 0), (16, 0)],
+        &[(3, 0), (5, 0), (6, 0), (17, 0), (-1, 0)],
+    ),
+    trap(
+        "the one before in a row, but for the first",
+        "setp.ge.u32 %p1, %r2, 16; @%p1 ret; div.u32 %r3, %r2, %r1; mul.lo.s32 %r4, %r3, %r1; \
+         sub.s32 %r5, %r2, %r4; setp.lt.s32 %p2, %r5, 1; @%p2 ret; sub.s32 %r9, %r2, 1; STORE",
+        &[(2, 0), (4, 0), (5, 0), (16, 0)],
+        &[],
+    ),
+    trap(
+        "the one before in a row, the first, too",
+        "setp.ge.u32 %p1, %r2, 16; @%p1 ret; div.u32 %r3, %r2, %r1; mul.lo.s32 %r4, %r3, %r1; \
+         sub.s32 %r5, %r2, %r4; setp.lt.s32 %p2, %r5, 0; @%p2 ret; sub.s32 %r9, %r2, 1; STORE",
+        &[],
+        &[(2, 0), (4, 0), (5, 0), (16, 0)],
+    ),
+    trap(
+        "the next row, but for those below",
+        "setp.ge.u32 %p1, %r2, 16; @%p1 ret; div.u32 %r3, %r2, %r1; setp.ge.u32 %p2, %r3, 3; \
+         @%p2 ret; add.s32 %r9, %r2, %r1; STORE",
+        &[(1, 0), (2, 0), (3, 0), (4, 0)],
+        &[(5, 0), (6, 0), (7, 0), (15, 0)],
+    ),
+    trap(
+        "the next row by a constant",
+        "setp.ge.u32 %p1, %r2, 16; @%p1 ret; shr.u32 %r3, %r2, 2; setp.ge.u32 %p2, %r3, %r1; \
+         @%p2 ret; add.s32 %r9, %r2, 4; STORE",
+        &[],
+        &[(4, 0), (5, 0), (-1, 0)],
+    ),
+    trap(
+        "the next row by the row of another",
+        "setp.ge.u32 %p1, %r2, 16; @%p1 ret; shr.u32 %r4, %r2, 1; div.u32 %r3, %r4, %r1; \
+         setp.ge.u32 %p2, %r3, 3; @%p2 ret; add.s32 %r9, %r2, %r1; STORE",
+        &[],
+        &[(3, 0), (4, 0)],
+    ),
+    trap(
+        "the row that a loop has left",
+        "mov.u32 %r8, 0; $loop: div.u32 %r3, %r8, %r1; setp.ge.u32 %p2, %r3, 3; \
+         add.s32 %r9, %r8, %r1; add.s32 %r8, %r8, 1; @%p2 bra $next; add.s32 %r9, %r8, %r1; STORE \
+         $next: setp.lt.u32 %p3, %r8, 16; @%p3 bra $loop;",
+        &[(1, 0), (2, 0), (3, 0)],
+        &[(4, 0), (5, 0)],
+    ),
+    trap(
+        "rows of negative numbers",
+        "sub.s32 %r5, %r2, 8; div.s32 %r3, %r5, %r1; mul.lo.s32 %r4, %r3, %r1; sub.s32 %r6, %r5, %r4; \
+         sub.s32 %r7, %r1, 1; setp.ge.s32 %p2, %r6, %r7; @%p2 ret; add.s32 %r9, %r5, 1; STORE",
+        &[],
+        &[(4, 0), (3, 0)],
+    ),
     // ---- a value and what was computed from it
     trap(
         "a quotient times its divisor, taken off, leaves a remainder",

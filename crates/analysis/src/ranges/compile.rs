@@ -53,6 +53,9 @@ pub(crate) struct Compile<'x, 'm, 'a> {
     pub(crate) siblings: FxHashMap<SymbolicId, Option<Sibling>>,
     pub(crate) trips: FxHashMap<BlockId, Option<NodeId>>,
     depth: u32,
+    /// The parts of a value that is taken apart into a row and a column are being
+    /// computed, which the value itself may be part of.
+    pub(super) is_splitting: bool,
     /// Number of the query whose checks are being added.
     pub(crate) queries: u32,
 }
@@ -76,6 +79,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             siblings: FxHashMap::default(),
             trips: FxHashMap::default(),
             depth: 0,
+            is_splitting: false,
             queries: 0,
         })
     }
@@ -340,6 +344,9 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         }
         if let Some(folded) = self.folded(affine, context) {
             node = self.node(Node::Both(node, folded, width));
+        }
+        if let Some(split) = self.split(affine, context) {
+            node = self.node(Node::Both(node, split, width));
         }
         self.depth -= 1;
         self.expressions.insert((affine, context), node);
