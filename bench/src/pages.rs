@@ -2,10 +2,11 @@
 //! its kernels, of allocations, and memory.
 
 use crate::options::Options;
-use crate::turns::{Rounds, Variant, in_turn, kernel_lines, lines, numbers};
+use crate::turns::{Rounds, Variant, in_turn_within, kernel_lines, lines, numbers};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use suite::results::{geometric_mean, median, round};
 
 /// Flat numbers of `gpu-pages.json`.
@@ -74,6 +75,9 @@ const VARIANTS: [Variant<'static>; 3] = [
     Variant::Ringfence(&["--protect", "pages", "--pages-budget", "0"]),
 ];
 
+/// After this time no further round of one part begins.
+const BUDGET: Duration = Duration::from_secs(25);
+
 /// Measures everything and writes the results.
 ///
 /// # Errors
@@ -85,7 +89,7 @@ pub fn measure(options: &Options) -> Result<()> {
     for program in ["bench", "spaces"] {
         kernels(options, program, &mut rows, &mut ratios)?;
     }
-    let pairs = in_turn(VARIANTS.len(), options.rounds(5), |variant| {
+    let pairs = in_turn_within(BUDGET, VARIANTS.len(), options.rounds(5), |variant| {
         numbers(&options.host("allocate", VARIANTS[variant])?)
     })?;
     let memory = memory(options, &mut rows)?;
@@ -117,7 +121,7 @@ fn kernels(
     ratios: &mut Vec<f64>,
 ) -> Result<()> {
     let runner = options.runner();
-    let times = in_turn(2, options.rounds(3), |variant| {
+    let times = in_turn_within(BUDGET, 2, options.rounds(3), |variant| {
         kernel_lines(&runner.run(program, options.size(), VARIANTS[variant])?)
     })?;
     for (index, first) in times.first().iter().enumerate() {
@@ -146,7 +150,8 @@ struct Memory {
 }
 
 fn memory(options: &Options, rows: &mut Vec<Row>) -> Result<Memory> {
-    let memory = in_turn(
+    let memory = in_turn_within(
+        BUDGET,
         VARIANTS.len(),
         options.rounds(3),
         |variant| -> Result<Vec<MemoryLine>> {

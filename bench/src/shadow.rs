@@ -2,10 +2,11 @@
 //! in both encodings, beside bounds; memory; allocation.
 
 use crate::options::Options;
-use crate::turns::{Variant, in_turn, kernel_lines, numbers};
+use crate::turns::{Variant, in_turn_within, kernel_lines, numbers};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use suite::results::{geometric_mean, round};
 
 /// Flat numbers of `gpu-shadow.json`.
@@ -79,6 +80,12 @@ const KERNELS: [(&str, Variant<'static>); 5] = [
     ),
 ];
 
+/// After this time no further round of a program's kernels begins.
+const RUNNING: Duration = Duration::from_secs(35);
+
+/// The same, of allocations.
+const ALLOCATING: Duration = Duration::from_secs(20);
+
 const ALLOCATIONS: [Variant<'static>; 2] = [
     Variant::Native,
     Variant::Ringfence(&["--protect", "shadow"]),
@@ -100,13 +107,18 @@ pub fn measure(options: &Options) -> Result<()> {
         let mean = geometric_mean(ratios(name)?);
         mean.map(round).context("a kernel took no time at all")
     };
-    let allocations = in_turn(ALLOCATIONS.len(), options.rounds(5), |variant| {
-        let found = numbers(&options.host("allocate", ALLOCATIONS[variant])?)?;
-        for name in ["small_us", "large_us"] {
-            ensure!(found.contains_key(name), "it printed no {name}");
-        }
-        Ok(found)
-    })?;
+    let allocations = in_turn_within(
+        ALLOCATING,
+        ALLOCATIONS.len(),
+        options.rounds(5),
+        |variant| {
+            let found = numbers(&options.host("allocate", ALLOCATIONS[variant])?)?;
+            for name in ["small_us", "large_us"] {
+                ensure!(found.contains_key(name), "it printed no {name}");
+            }
+            Ok(found)
+        },
+    )?;
     let native = |size: &'static str| allocations.median(0, |numbers| numbers[size]);
     let added = |size: &'static str| allocations.added(1, 0, |numbers| numbers[size]);
     let memory = memory(options)?;
@@ -150,7 +162,7 @@ fn memory(options: &Options) -> Result<(f64, f64)> {
 /// All kernels of a program, under all variants.
 fn kernels(options: &Options, program: &str) -> Result<Vec<Row>> {
     let (runner, size) = (options.runner(), options.size());
-    let rounds = in_turn(KERNELS.len(), options.rounds(2), |variant| {
+    let rounds = in_turn_within(RUNNING, KERNELS.len(), options.rounds(3), |variant| {
         kernel_lines(&runner.run(program, size, KERNELS[variant].1)?)
     })?;
     let rows = rounds.first().iter().enumerate().map(|(index, line)| {

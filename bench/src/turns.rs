@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use suite::process;
 use suite::results::median;
 
@@ -179,12 +179,31 @@ impl<T> Default for Rounds<T> {
 pub fn in_turn<T>(
     variants: usize,
     rounds: usize,
+    measure: impl FnMut(usize) -> Result<T>,
+) -> Result<Rounds<T>> {
+    in_turn_within(Duration::MAX, variants, rounds, measure)
+}
+
+/// The same; after this time no further round begins, but for the first that
+/// counts.
+///
+/// # Errors
+///
+/// The first of `measure`.
+pub fn in_turn_within<T>(
+    budget: Duration,
+    variants: usize,
+    rounds: usize,
     mut measure: impl FnMut(usize) -> Result<T>,
 ) -> Result<Rounds<T>> {
+    let start = Instant::now();
     let mut out = Rounds {
         rounds: (0..variants).map(|_| Vec::new()).collect(),
     };
     for round in 0..=rounds {
+        if round > 1 && start.elapsed() >= budget {
+            break;
+        }
         for place in 0..variants {
             let variant = (place + round) % variants;
             let result = measure(variant)?;
@@ -301,5 +320,17 @@ mod tests {
         // 4 - 6, 9 - 8, 11 - 10
         assert_eq!(rounds.added(1, 0, |number| *number).unwrap(), 1.0);
         assert_eq!(rounds.spread(1, |number| *number), 7.0);
+    }
+
+    #[test]
+    fn without_time_one_round_counts() {
+        let mut made = 0;
+        let rounds = in_turn_within(Duration::ZERO, 2, 5, |_| {
+            made += 1;
+            Ok(made)
+        })
+        .unwrap();
+        assert_eq!((rounds.of(0), rounds.of(1)), (&[4][..], &[3][..]));
+        assert_eq!(made, 4);
     }
 }

@@ -96,22 +96,27 @@ pub(crate) mod register {
     pub(crate) const LANE: &str = "%__rf_lane";
     /// A generic address.
     pub(crate) const GENERIC: &str = "%__rf_w";
-    /// Shadow byte of the block that an access begins in, or is in.
+    /// Shadow byte of the block that an access begins in.
     pub(crate) const BYTE: &str = "%__rf_byte";
-    /// That of the block it ends in, if that may be another one.
+    /// That of the next block, if the access may end there.
     pub(crate) const BYTE2: &str = "%__rf_byte2";
-    /// Offset of its last byte in that block.
+    /// Offset of its last byte in the block that it begins in.
     pub(crate) const LAST: &str = "%__rf_last";
-    /// The piece of memory that an address is in, counted from the window's first.
-    pub(crate) const PIECE: &str = "%__rf_piece";
-    /// The window's first piece.
-    pub(crate) const FIRST_PIECE: &str = "%__rf_first";
-    /// How many pieces are in the window.
-    pub(crate) const PIECES: &str = "%__rf_pieces";
-    /// The piece, counted from the first one of placed allocations.
-    pub(crate) const PLACED_PIECE: &str = "%__rf_piece2";
-    /// How many pieces of placed allocations are covered.
-    pub(crate) const PLACED_PIECES: &str = "%__rf_placed";
+    /// Low half of the address of an access's first byte.
+    pub(crate) const LOW: &str = "%__rf_lo";
+    /// High half.
+    pub(crate) const HIGH: &str = "%__rf_hi";
+    /// The unit of memory that an address is in, counted from the window's first;
+    /// then the low half of its shadow byte's address.
+    pub(crate) const UNIT: &str = "%__rf_unit";
+    /// The window's first unit.
+    pub(crate) const FIRST_UNIT: &str = "%__rf_first";
+    /// How many units are in the window.
+    pub(crate) const UNITS: &str = "%__rf_units";
+    /// The unit, counted from the first one of placed allocations.
+    pub(crate) const PLACED_UNIT: &str = "%__rf_unit2";
+    /// How many units of placed allocations are covered.
+    pub(crate) const PLACED_UNITS: &str = "%__rf_placed";
     /// The address has shadow memory.
     pub(crate) const COVERED: &str = "%__rf_covered";
 }

@@ -15,6 +15,7 @@ use crate::shadow::{Poisoning, Shadow};
 use heap::Registry;
 use host::Stack;
 use model::layout::Record;
+use model::layout::shadow::MIN_REDZONE;
 use model::{DeviceAddress, Extent, Finding};
 use std::sync::Arc;
 
@@ -74,9 +75,6 @@ impl judge::Memory for Violations {
         })
     }
 }
-
-/// Bytes of the smallest redzone that `--redzone-min` admits.
-const MIN_REDZONE: u64 = 256;
 
 /// Whether an address is in a buffer, or in what is at least its redzone.
 fn is_beside(buffer: Extent, address: DeviceAddress) -> bool {

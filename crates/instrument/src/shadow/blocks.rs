@@ -1,11 +1,12 @@
 //! The function that checks accesses to any number of blocks.
 
 use crate::protocol::{BLOCKS, LOOKUP};
-use model::layout::shadow::{Encoding, SHADOW_BASE, SHADOW_WINDOW};
+use model::layout::placed::PLACED_BASE;
+use model::layout::shadow::{Encoding, SHADOW_BASE, SHADOW_WINDOW, TESTED_BITS, UNIT_SHIFT};
 
 /// The function, as PTX.
 pub(crate) fn function(encoding: Encoding) -> String {
-    let (shift, piece) = (encoding.shift(), encoding.piece_shift());
+    let shift = encoding.shift();
     // From a value to the number of addressable bytes.
     let (bytes, single) = match encoding {
         Encoding::Block128 => (String::new(), String::new()),
@@ -35,6 +36,7 @@ pub(crate) fn function(encoding: Encoding) -> String {
 	.reg .b64 %__rf_p, %__rf_e, %__rf_a, %__rf_o, %__rf_s;
 	ld.param.b64 %__rf_p, [__ringfence_pointer];
 	ld.param.b64 %__rf_s, [__ringfence_size];
+	and.b64 %__rf_p, %__rf_p, {tested};
 	setp.eq.s64 %__rf_q, %__rf_s, 0;
 	@%__rf_q bra $__rf_fine;
 	add.s64 %__rf_e, %__rf_p, %__rf_s;
@@ -43,7 +45,7 @@ pub(crate) fn function(encoding: Encoding) -> String {
 	mov.b64 %__rf_a, {SHADOW_WINDOW};
 	ld.global.v4.b32 {{%__rf_x, %__rf_y, %__rf_z, %__rf_n}}, [%__rf_a];
 $__rf_next:
-	shr.u64 %__rf_a, %__rf_p, {piece};
+	shr.u64 %__rf_a, %__rf_p, {UNIT_SHIFT};
 	cvt.u32.u64 %__rf_w, %__rf_a;
 	sub.s32 %__rf_v, %__rf_w, {placed};
 	sub.s32 %__rf_w, %__rf_w, %__rf_x;
@@ -51,7 +53,7 @@ $__rf_next:
 	setp.lt.or.u32 %__rf_q, %__rf_v, %__rf_z, %__rf_q;
 	@%__rf_q bra $__rf_covered;
 	add.s64 %__rf_a, %__rf_a, 1;
-	shl.b64 %__rf_a, %__rf_a, {piece};
+	shl.b64 %__rf_a, %__rf_a, {UNIT_SHIFT};
 	bra $__rf_good;
 $__rf_covered:
 	shr.u64 %__rf_a, %__rf_p, {shift};
@@ -80,6 +82,7 @@ $__rf_fine:
 ",
         mask = !(encoding.block() - 1) as i64,
         block = encoding.block(),
-        placed = encoding.first_placed(),
+        placed = PLACED_BASE >> UNIT_SHIFT,
+        tested = (1u64 << TESTED_BITS) - 1,
     )
 }

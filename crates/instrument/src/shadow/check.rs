@@ -1,20 +1,27 @@
 //! The comparison of one group of accesses with shadow memory, in line.
 //!
-//! `v` is the shadow byte of the block that holds the last byte, and `l` the
-//! offset of that byte in it. For blocks of 128 bytes the access is outside
-//! exactly if `v <= l`; for blocks of 256 exactly if `v < max(l, 1)`, unless
-//! `v` and `l` are both zero: one byte alone has no value, and is looked up. An
-//! access that may begin in the block before is also outside if it does and
-//! that block is not addressable as a whole.
+//! `l` is the offset of the last byte in the block that the first one is in, and
+//! `v` the shadow byte of that block. The last byte may lie in the next block; then
+//! `l` is a block or more, and if `v` says that its block is addressable as a whole,
+//! `v` is replaced by the bytes of a block plus the shadow byte of the next one.
+//!
+//! So one comparison decides, whether or not the next block is used: for blocks of
+//! 128 bytes the access is outside exactly if `v <= l`; for blocks of 256 exactly
+//! if `v < l`, unless the last byte is the first of its block. Then it is outside if
+//! `v < l + 1`, but one byte alone has no value, and is looked up.
+//!
+//! Only the first byte's unit is compared with what is covered: the shadow byte
+//! behind a covered one is mapped (`model::layout::shadow`).
 
 use crate::patch::line;
 use crate::protocol::register::{
-    BYTE, BYTE2, COVERED, FIRST_PIECE, LAST, OFFSET, OTHER, PIECE, PIECES, PLACED_PIECE,
-    PLACED_PIECES, SCRATCH, SCRATCH2, WEAK_BASE, WEAK_SIZE,
+    BYTE, BYTE2, COVERED, FIRST_UNIT, HIGH, LAST, LOW, OFFSET, OTHER, PLACED_UNIT, PLACED_UNITS,
+    SCRATCH, UNIT, UNITS, WEAK_BASE, WEAK_SIZE,
 };
 use crate::protocol::{BLOCKS, LABEL_PREFIX, LOOKUP};
 use model::layout::LAUNCH_PARAMETER;
-use model::layout::shadow::{Encoding, SHADOW_BASE, SHADOW_WINDOW};
+use model::layout::placed::PLACED_BASE;
+use model::layout::shadow::{Encoding, SHADOW_BASE, SHADOW_WINDOW, UNIT_SHIFT};
 use ptx::Guard;
 use std::fmt::Display;
 
@@ -70,13 +77,13 @@ impl Checked {
     }
 }
 
-/// Declares the registers of checks, and reads which pieces are covered: from this
+/// Declares the registers of checks, and reads which units are covered: from this
 /// place in the launch parameter, else from memory.
 pub(crate) fn declare(place: Option<u64>, out: &mut String) {
     line!(out, ".reg .pred {COVERED};");
     line!(
         out,
-        ".reg .b32 {BYTE}, {BYTE2}, {LAST}, {PIECE}, {FIRST_PIECE}, {PIECES}, {PLACED_PIECE}, {PLACED_PIECES};"
+        ".reg .b32 {BYTE}, {BYTE2}, {LAST}, {LOW}, {HIGH}, {UNIT}, {FIRST_UNIT}, {UNITS}, {PLACED_UNIT}, {PLACED_UNITS};"
     );
     let (space, base, at) = match place {
         Some(at) => ("param", LAUNCH_PARAMETER, at),
@@ -85,9 +92,9 @@ pub(crate) fn declare(place: Option<u64>, out: &mut String) {
             ("global", SCRATCH, 0)
         }
     };
-    line!(out, "ld.{space}.b32 {FIRST_PIECE}, [{base}+{at}];");
-    line!(out, "ld.{space}.b32 {PIECES}, [{base}+{}];", at + 4);
-    line!(out, "ld.{space}.b32 {PLACED_PIECES}, [{base}+{}];", at + 8);
+    line!(out, "ld.{space}.b32 {FIRST_UNIT}, [{base}+{at}];");
+    line!(out, "ld.{space}.b32 {UNITS}, [{base}+{}];", at + 4);
+    line!(out, "ld.{space}.b32 {PLACED_UNITS}, [{base}+{}];", at + 8);
 }
 
 /// Sets `outside` where a byte of the access is not addressable, under its
@@ -102,60 +109,40 @@ pub(crate) fn check(
     out: &mut String,
 ) {
     let encoding = checked.encoding;
-    let has_two = checked.form() == Form::Two;
+    let form = checked.form();
     let may_be_single = encoding == Encoding::Block256 && checked.may_end_in_first_byte();
     let first = at(pointer, checked.low, OFFSET, out);
-    let (last, byte) = match has_two {
-        true => {
-            load(encoding, &first, BYTE, out);
-            let less = checked.bytes as i64 - 1;
-            line!(out, "add.s64 {SCRATCH2}, {first}, {less};");
-            load(encoding, SCRATCH2, BYTE2, out);
-            (SCRATCH2, BYTE2)
-        }
-        false => {
-            load(encoding, &first, BYTE, out);
-            (first.as_str(), BYTE)
-        }
-    };
-    let (block, whole) = (encoding.block(), encoding.whole());
-    line!(out, "cvt.u32.u64 {LAST}, {first};");
-    line!(out, "and.b32 {LAST}, {LAST}, {};", block - 1);
-    if checked.bytes > 1 {
-        line!(out, "add.s32 {LAST}, {LAST}, {};", checked.bytes - 1);
+    load(encoding, &first, form, out);
+    line!(out, "and.b32 {LAST}, {LOW}, {};", encoding.block() - 1);
+    let less = checked.bytes - 1;
+    if less > 0 {
+        line!(out, "add.s32 {LAST}, {LAST}, {less};");
     }
-    if has_two {
-        line!(out, "setp.ge.u32 {OTHER}, {LAST}, {block};");
-        line!(out, "setp.ne.and.u32 {OTHER}, {BYTE}, {whole}, {OTHER};");
-        line!(out, "and.b32 {LAST}, {LAST}, {};", block - 1);
+    if form == Form::Two {
+        line!(out, "setp.eq.u32 {OTHER}, {BYTE}, {};", encoding.whole());
+        line!(
+            out,
+            "@{OTHER} add.s32 {BYTE}, {BYTE2}, {};",
+            encoding.block()
+        );
     }
     let compare = match encoding {
         Encoding::Block128 => "le",
         Encoding::Block256 => {
             if may_be_single {
-                single(last, byte, label, out);
+                single(&first, less, label, out);
             }
             "lt"
         }
     };
-    if has_two {
-        line!(
-            out,
-            "setp.{compare}.or.u32 {outside}, {byte}, {LAST}, {OTHER};"
-        );
-        if let Some(guard) = guard {
-            outside_only(outside, guard.register, guard.negated, out);
-        }
-        return;
-    }
     match guard {
         Some(guard) => line!(
             out,
-            "setp.{compare}.and.u32 {outside}, {byte}, {LAST}, {}{};",
+            "setp.{compare}.and.u32 {outside}, {BYTE}, {LAST}, {}{};",
             if guard.negated { "!" } else { "" },
             guard.register
         ),
-        None => line!(out, "setp.{compare}.u32 {outside}, {byte}, {LAST};"),
+        None => line!(out, "setp.{compare}.u32 {outside}, {BYTE}, {LAST};"),
     }
 }
 
@@ -184,52 +171,73 @@ fn at(pointer: &dyn Display, low: i64, into: &str, out: &mut String) -> String {
     into.to_owned()
 }
 
-/// Loads the shadow byte of an address, where there is one; else it is that of a
-/// whole block. (Without that value the register would keep the one before, and
-/// the loads of several checks could not overlap.)
-fn load(encoding: Encoding, address: &str, into: &str, out: &mut String) {
+/// Loads the shadow byte of an address, where there is one; else it is a value
+/// that lets all pass. (Without that value the register would keep the one
+/// before, and the loads of several checks could not overlap.) With that of the
+/// next block, which then is 0 where there is none.
+///
+/// The halves of addresses are shifted alone: `prmt` takes the bytes that are
+/// wanted, and the shadow's base with them.
+fn load(encoding: Encoding, address: &str, form: Form, out: &mut String) {
+    line!(out, "mov.b64 {{{LOW}, {HIGH}}}, {address};");
+    line!(out, "prmt.b32 {UNIT}, {LOW}, {HIGH}, {};", 0x5432);
+    let placed = PLACED_BASE >> UNIT_SHIFT;
+    line!(out, "sub.s32 {PLACED_UNIT}, {UNIT}, {placed};");
+    line!(out, "sub.s32 {UNIT}, {UNIT}, {FIRST_UNIT};");
+    line!(out, "setp.lt.u32 {COVERED}, {UNIT}, {UNITS};");
     line!(
         out,
-        "shr.u64 {SCRATCH}, {address}, {};",
-        encoding.piece_shift()
+        "setp.lt.or.u32 {COVERED}, {PLACED_UNIT}, {PLACED_UNITS}, {COVERED};"
     );
-    line!(out, "cvt.u32.u64 {PIECE}, {SCRATCH};");
-    line!(
-        out,
-        "sub.s32 {PLACED_PIECE}, {PIECE}, {};",
-        encoding.first_placed()
-    );
-    line!(out, "sub.s32 {PIECE}, {PIECE}, {FIRST_PIECE};");
-    line!(out, "setp.lt.u32 {COVERED}, {PIECE}, {PIECES};");
-    line!(
-        out,
-        "setp.lt.or.u32 {COVERED}, {PLACED_PIECE}, {PLACED_PIECES}, {COVERED};"
-    );
-    line!(out, "shr.u64 {SCRATCH}, {address}, {};", encoding.shift());
-    line!(out, "add.s64 {SCRATCH}, {SCRATCH}, {SHADOW_BASE};");
-    line!(out, "mov.b32 {into}, {};", encoding.whole());
-    line!(out, "@{COVERED} ld.global.u8 {into}, [{SCRATCH}];");
+    let base = SHADOW_BASE >> 32;
+    match encoding {
+        Encoding::Block256 => {
+            line!(out, "prmt.b32 {UNIT}, {LOW}, {HIGH}, {};", 0x4321);
+            line!(out, "prmt.b32 {HIGH}, {HIGH}, {base}, {};", 0x7651);
+        }
+        Encoding::Block128 => {
+            line!(out, "and.b32 {HIGH}, {HIGH}, {};", 0xffff);
+            let shift = encoding.shift();
+            line!(out, "shf.r.wrap.b32 {UNIT}, {LOW}, {HIGH}, {shift};");
+            line!(out, "shr.u32 {HIGH}, {HIGH}, {shift};");
+            line!(out, "or.b32 {HIGH}, {HIGH}, {base};");
+        }
+    }
+    line!(out, "mov.b64 {SCRATCH}, {{{UNIT}, {HIGH}}};");
+    let none = match form {
+        Form::Two => 2 * encoding.block(),
+        Form::One | Form::Many => encoding.whole().into(),
+    };
+    line!(out, "mov.b32 {BYTE}, {none};");
+    line!(out, "@{COVERED} ld.global.u8 {BYTE}, [{SCRATCH}];");
+    if form == Form::Two {
+        line!(out, "mov.b32 {BYTE2}, 0;");
+        line!(out, "@{COVERED} ld.global.u8 {BYTE2}, [{SCRATCH}+1];");
+    }
 }
 
-/// If the last byte is the first of a block without a value, it may be the only
-/// one that is addressable.
-fn single(last: &str, byte: &str, label: u32, out: &mut String) {
-    line!(out, "or.b32 {PIECE}, {byte}, {LAST};");
-    line!(out, "setp.ne.u32 {COVERED}, {PIECE}, 0;");
+/// If the last byte is the first of a block, it may be the only one there that is
+/// addressable: a block with one has the same value as one with none.
+fn single(first: &str, less: u64, label: u32, out: &mut String) {
+    line!(out, "and.b32 {UNIT}, {LAST}, 255;");
+    line!(out, "setp.ne.u32 {COVERED}, {UNIT}, 0;");
     line!(out, "@{COVERED} bra {LABEL_PREFIX}single{label};");
+    line!(out, "add.s32 {LAST}, {LAST}, 1;");
+    line!(out, "setp.ge.u32 {COVERED}, {BYTE}, {LAST};");
+    line!(out, "@{COVERED} bra {LABEL_PREFIX}single{label};");
+    line!(out, "add.s64 {SCRATCH}, {first}, {less};");
     line!(out, "{{");
     line!(out, ".param .b64 __ringfence_0;");
     line!(out, ".param .align 8 .b8 __ringfence_1[16];");
-    line!(out, "st.param.b64 [__ringfence_0], {last};");
+    line!(out, "st.param.b64 [__ringfence_0], {SCRATCH};");
     line!(out, "call (__ringfence_1), {LOOKUP}, (__ringfence_0);");
     line!(out, "ld.param.b64 {WEAK_BASE}, [__ringfence_1];");
     line!(out, "ld.param.b64 {WEAK_SIZE}, [__ringfence_1+8];");
     line!(out, "}}");
-    line!(out, "sub.s64 {SCRATCH}, {last}, {WEAK_BASE};");
+    line!(out, "sub.s64 {SCRATCH}, {SCRATCH}, {WEAK_BASE};");
     line!(out, "setp.lt.u64 {COVERED}, {SCRATCH}, {WEAK_SIZE};");
-    line!(out, "selp.b32 {byte}, 1, 0, {COVERED};");
+    line!(out, "@{COVERED} add.s32 {BYTE}, {BYTE}, 1;");
     line!(out, "{LABEL_PREFIX}single{label}:");
-    line!(out, "max.u32 {LAST}, {LAST}, 1;");
 }
 
 /// Sets `outside` where one of so many bytes is not addressable; `bytes` is a

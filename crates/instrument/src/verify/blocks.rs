@@ -11,8 +11,8 @@ use super::verdicts::{Count, Distance};
 use super::written::{call_of_lookup, number, reads, word};
 use crate::protocol::family::KEPT;
 use crate::protocol::register::{
-    BYTE, BYTE2, COVERED, FIRST_PIECE, LAST, OFFSET, OTHER, OUTSIDE, PIECE, PIECES, PLACED_PIECE,
-    PLACED_PIECES, SCRATCH, SCRATCH2, WEAK_BASE, WEAK_SIZE,
+    BYTE, BYTE2, COVERED, FIRST_UNIT, HIGH, LAST, LOW, OFFSET, OTHER, OUTSIDE, PLACED_UNIT,
+    PLACED_UNITS, SCRATCH, UNIT, UNITS, WEAK_BASE, WEAK_SIZE,
 };
 use crate::protocol::{BLOCKS, LABEL_PREFIX, NAME_PREFIX};
 use model::layout::LAUNCH_PARAMETER;
@@ -55,49 +55,72 @@ fn may_end_first(encoding: Encoding, low: i64, bytes: u64, (alignment, at): (u64
     last.is_multiple_of(alignment.min(encoding.block()))
 }
 
-/// Reads which pieces are covered, at the top of a body.
+/// Reads which units are covered, at the top of a body.
 pub(super) fn window() -> String {
     format!(
-        "mov.b64 {SCRATCH}, {SHADOW_WINDOW}; ld.global.b32 {FIRST_PIECE}, [{SCRATCH}+0]; \
-         ld.global.b32 {PIECES}, [{SCRATCH}+4]; ld.global.b32 {PLACED_PIECES}, [{SCRATCH}+8];"
+        "mov.b64 {SCRATCH}, {SHADOW_WINDOW}; ld.global.b32 {FIRST_UNIT}, [{SCRATCH}+0]; \
+         ld.global.b32 {UNITS}, [{SCRATCH}+4]; ld.global.b32 {PLACED_UNITS}, [{SCRATCH}+8];"
     )
 }
 
 /// The same, from the end of the launch parameter, which has so many bytes.
 pub(super) fn window_of_launch(bytes: u64) -> String {
     format!(
-        "ld.param.b32 {FIRST_PIECE}, [{LAUNCH_PARAMETER}+{}]; ld.param.b32 {PIECES}, [{LAUNCH_PARAMETER}+{}]; \
-         ld.param.b32 {PLACED_PIECES}, [{LAUNCH_PARAMETER}+{}];",
+        "ld.param.b32 {FIRST_UNIT}, [{LAUNCH_PARAMETER}+{}]; ld.param.b32 {UNITS}, [{LAUNCH_PARAMETER}+{}]; \
+         ld.param.b32 {PLACED_UNITS}, [{LAUNCH_PARAMETER}+{}];",
         bytes.wrapping_sub(LAUNCH_WINDOW),
         bytes.wrapping_sub(LAUNCH_WINDOW - 4),
         bytes.wrapping_sub(LAUNCH_WINDOW - 8)
     )
 }
 
-/// Loads the shadow byte of an address, or that of a whole block where there is
-/// none.
-fn load(encoding: Encoding, address: &str, into: &str) -> String {
-    let piece = encoding.shift() + 21;
+/// Loads the shadow byte of an address, or `none` where there is none; and that of
+/// the next block, or 0.
+fn load(encoding: Encoding, address: &str, has_two: bool) -> String {
+    let none = match has_two {
+        true => 2 * encoding.block(),
+        false => encoding.whole().into(),
+    };
+    // Bytes 2 to 5 of an address are its unit; and the base has a byte to add to
+    // the shifted upper half.
+    let shifted = match encoding {
+        Encoding::Block256 => format!(
+            "prmt.b32 {UNIT}, {LOW}, {HIGH}, {}; prmt.b32 {HIGH}, {HIGH}, {}, {};",
+            0x4321,
+            SHADOW_BASE >> 32,
+            0x7651
+        ),
+        Encoding::Block128 => format!(
+            "and.b32 {HIGH}, {HIGH}, 65535; shf.r.wrap.b32 {UNIT}, {LOW}, {HIGH}, 7; \
+             shr.u32 {HIGH}, {HIGH}, 7; or.b32 {HIGH}, {HIGH}, {};",
+            SHADOW_BASE >> 32
+        ),
+    };
+    let next = match has_two {
+        true => format!("mov.b32 {BYTE2}, 0; @{COVERED} ld.global.u8 {BYTE2}, [{SCRATCH}+1];"),
+        false => String::new(),
+    };
     format!(
-        "shr.u64 {SCRATCH}, {address}, {piece}; cvt.u32.u64 {PIECE}, {SCRATCH}; \
-         sub.s32 {PLACED_PIECE}, {PIECE}, {}; \
-         sub.s32 {PIECE}, {PIECE}, {FIRST_PIECE}; setp.lt.u32 {COVERED}, {PIECE}, {PIECES}; \
-         setp.lt.or.u32 {COVERED}, {PLACED_PIECE}, {PLACED_PIECES}, {COVERED}; \
-         shr.u64 {SCRATCH}, {address}, {}; add.s64 {SCRATCH}, {SCRATCH}, {SHADOW_BASE}; \
-         mov.b32 {into}, {}; @{COVERED} ld.global.u8 {into}, [{SCRATCH}]; ",
-        PLACED_BASE >> piece,
-        encoding.shift(),
-        encoding.whole()
+        "mov.b64 {{{LOW}, {HIGH}}}, {address}; prmt.b32 {UNIT}, {LOW}, {HIGH}, {}; \
+         sub.s32 {PLACED_UNIT}, {UNIT}, {}; \
+         sub.s32 {UNIT}, {UNIT}, {FIRST_UNIT}; setp.lt.u32 {COVERED}, {UNIT}, {UNITS}; \
+         setp.lt.or.u32 {COVERED}, {PLACED_UNIT}, {PLACED_UNITS}, {COVERED}; {shifted} \
+         mov.b64 {SCRATCH}, {{{UNIT}, {HIGH}}}; mov.b32 {BYTE}, {none}; \
+         @{COVERED} ld.global.u8 {BYTE}, [{SCRATCH}]; {next} ",
+        0x5432,
+        PLACED_BASE >> 16,
     )
 }
 
-/// Looks up a byte that may be the only one of its block.
-fn single(last: &str, byte: &str, label: &str) -> String {
+/// Looks up the last byte of an access where it may be the only one of its block.
+fn single(first: &str, less: u64, label: &str) -> String {
     format!(
-        "or.b32 {PIECE}, {byte}, {LAST}; setp.ne.u32 {COVERED}, {PIECE}, 0; @{COVERED} bra {label}; {} \
-         sub.s64 {SCRATCH}, {last}, {WEAK_BASE}; setp.lt.u64 {COVERED}, {SCRATCH}, {WEAK_SIZE}; \
-         selp.b32 {byte}, 1, 0, {COVERED}; {label}: max.u32 {LAST}, {LAST}, 1; ",
-        call_of_lookup(last)
+        "and.b32 {UNIT}, {LAST}, 255; setp.ne.u32 {COVERED}, {UNIT}, 0; @{COVERED} bra {label}; \
+         add.s32 {LAST}, {LAST}, 1; setp.ge.u32 {COVERED}, {BYTE}, {LAST}; @{COVERED} bra {label}; \
+         add.s64 {SCRATCH}, {first}, {less}; {} \
+         sub.s64 {SCRATCH}, {SCRATCH}, {WEAK_BASE}; setp.lt.u64 {COVERED}, {SCRATCH}, {WEAK_SIZE}; \
+         @{COVERED} add.s32 {BYTE}, {BYTE}, 1; {label}: ",
+        call_of_lookup(SCRATCH)
     )
 }
 
@@ -123,7 +146,7 @@ struct Read {
 impl State {
     /// Reads a check; where it ends.
     pub(super) fn shadow_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
-        let encoding = input.shadow.filter(|_| self.roots.is_set(FIRST_PIECE))?;
+        let encoding = input.shadow.filter(|_| self.roots.is_set(FIRST_UNIT))?;
         let read = self
             .many(at, input)
             .or_else(|| in_line(encoding, at, input.new))?;
@@ -257,68 +280,60 @@ fn shifted(text: &str, at: u32) -> Option<(Text, i64, Option<Text>, u32)> {
 
 /// A check of one or two blocks.
 fn in_line(encoding: Encoding, at: u32, text: &str) -> Option<Read> {
-    let (pointer, low, first, from) = shifted(text, at)?;
+    let (pointer, low, first, mut from) = shifted(text, at)?;
     let (pointer, first) = match first {
         Some(first) => (pointer, first),
         None => {
-            let after = reads(text, from, &format!("shr.u64 {SCRATCH},"))?;
+            let after = reads(text, from, &format!("mov.b64 {{{LOW}, {HIGH}}},"))?;
             let pointer = operand(text, after).to_owned();
             (pointer.clone(), pointer)
         }
     };
     let (block, whole) = (encoding.block(), encoding.whole());
-    let mut from = reads(text, from, &load(encoding, &first, BYTE))?;
-    let mut second = None;
-    if let Some(after) = reads(text, from, &format!("add.s64 {SCRATCH2}, {first},")) {
-        let less: u64 = operand(text, after).parse().ok()?;
-        let after = reads(text, after, &format!("{less};"))?;
-        from = reads(text, after, &load(encoding, SCRATCH2, BYTE2))?;
-        second = Some(less);
-    }
-    let offset = format!(
-        "cvt.u32.u64 {LAST}, {first}; and.b32 {LAST}, {LAST}, {}; ",
-        block - 1
-    );
-    from = reads(text, from, &offset)?;
+    let two = reads(text, from, &load(encoding, &first, true));
+    let has_two = two.is_some();
+    from = match two {
+        Some(end) => end,
+        None => reads(text, from, &load(encoding, &first, false))?,
+    };
+    from = reads(
+        text,
+        from,
+        &format!("and.b32 {LAST}, {LOW}, {}; ", block - 1),
+    )?;
     let mut less = 0;
     if let Some(after) = reads(text, from, &format!("add.s32 {LAST}, {LAST},")) {
         less = operand(text, after).parse().ok()?;
         from = reads(text, after, &format!("{less};"))?;
     }
-    let (last, byte) = match second {
-        Some(same) if same == less => {
-            let both = format!(
-                "setp.ge.u32 {OTHER}, {LAST}, {block}; setp.ne.and.u32 {OTHER}, {BYTE}, {whole}, {OTHER}; \
-                 and.b32 {LAST}, {LAST}, {};",
-                block - 1
-            );
-            from = reads(text, from, &both)?;
-            (SCRATCH2, BYTE2)
-        }
-        Some(_) => return None,
-        None => (first.as_str(), BYTE),
-    };
+    if has_two {
+        // The offset of the last byte is less than the value that stands for no
+        // shadow memory.
+        (less < block).then_some(())?;
+        let both = format!(
+            "setp.eq.u32 {OTHER}, {BYTE}, {whole}; @{OTHER} add.s32 {BYTE}, {BYTE2}, {block};"
+        );
+        from = reads(text, from, &both)?;
+    }
     let mut asks = encoding == Encoding::Block128;
     let compare = if asks { "le" } else { "lt" };
-    let looks_up = reads(text, from, &format!("or.b32 {PIECE}, {byte},")).is_some();
-    if !asks && looks_up {
-        let jump = format!(
-            "or.b32 {PIECE}, {byte}, {LAST}; setp.ne.u32 {COVERED}, {PIECE}, 0; @{COVERED} bra"
-        );
-        let label = operand(text, reads(text, from, &jump)?).to_owned();
+    let jump =
+        format!("and.b32 {UNIT}, {LAST}, 255; setp.ne.u32 {COVERED}, {UNIT}, 0; @{COVERED} bra");
+    if let Some(after) = reads(text, from, &jump).filter(|_| !asks) {
+        let label = operand(text, after).to_owned();
         label.starts_with(LABEL_PREFIX).then_some(())?;
-        from = reads(text, from, &single(last, byte, &label))?;
+        from = reads(text, from, &single(&first, less, &label))?;
         asks = true;
     }
-    let (predicate, guard, end) = compared(text, from, compare, byte, second.is_some())?;
+    let (predicate, guard, end) = compared(text, from, compare)?;
     Some(Read {
         pointer,
         low,
         less,
         count: None,
-        blocks: match second {
-            Some(_) => Blocks::Two,
-            None => Blocks::One,
+        blocks: match has_two {
+            true => Blocks::Two,
+            false => Blocks::One,
         },
         asks,
         predicate,
@@ -329,28 +344,16 @@ fn in_line(encoding: Encoding, at: u32, text: &str) -> Option<Read> {
 
 /// The comparison that makes a verdict: the predicate, a guard in it, and where
 /// it ends.
-fn compared(
-    text: &str,
-    at: u32,
-    compare: &str,
-    byte: &str,
-    has_two: bool,
-) -> Option<(Text, Option<Text>, u32)> {
+fn compared(text: &str, at: u32, compare: &str) -> Option<(Text, Option<Text>, u32)> {
     let predicate = |after: u32| operand(text, after).to_owned();
-    if has_two {
-        let after = reads(text, at, &format!("setp.{compare}.or.u32"))?;
-        let made = predicate(after);
-        let end = reads(text, after, &format!("{made}, {byte}, {LAST}, {OTHER};"))?;
-        return Some((made, None, end));
-    }
     if let Some(after) = reads(text, at, &format!("setp.{compare}.u32")) {
         let made = predicate(after);
-        let end = reads(text, after, &format!("{made}, {byte}, {LAST};"))?;
+        let end = reads(text, after, &format!("{made}, {BYTE}, {LAST};"))?;
         return Some((made, None, end));
     }
     let after = reads(text, at, &format!("setp.{compare}.and.u32"))?;
     let made = predicate(after);
-    let after = reads(text, after, &format!("{made}, {byte}, {LAST},"))?;
+    let after = reads(text, after, &format!("{made}, {BYTE}, {LAST},"))?;
     let guard = operand(text, after).to_owned();
     let end = reads(text, after, &format!("{guard};"))?;
     Some((made, Some(guard), end))

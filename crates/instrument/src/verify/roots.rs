@@ -12,7 +12,7 @@ use crate::protocol::family::{
     IN_SPACE, IN_SPACE_WIDE, LIMIT, ROOT_BASE, SHADOW_BASE, SHADOW_SIZE,
 };
 use crate::protocol::register::{
-    BLOCK, DYNAMIC, FIRST_PIECE, LANE, SCRATCH, SCRATCH2, WEAK_BASE, WEAK_SIZE,
+    BLOCK, DYNAMIC, FIRST_UNIT, LANE, SCRATCH, SCRATCH2, WEAK_BASE, WEAK_SIZE,
 };
 use crate::support::RESERVED_SHARED;
 use analysis::{Referent, Register, Root, RootId, ValueId};
@@ -154,7 +154,7 @@ impl State {
             None => super::blocks::window(),
         };
         let singles = [
-            (FIRST_PIECE, window),
+            (FIRST_UNIT, window),
             (LANE, format!("mov.u32 {LANE}, %laneid;")),
             (DYNAMIC, format!("mov.u32 {DYNAMIC}, %dynamic_smem_size;")),
             (

@@ -2,9 +2,9 @@
 //! may access (GASan, section 3.1). Written by the host, read by check code.
 //!
 //! ```text
-//! 0x2000_0000_0020  u32 first   the first piece of the window
-//!                   u32 pieces  how many are in it
-//!                   u32 placed  how many pieces of placed allocations are covered
+//! 0x2000_0000_0020  u32 first   the first unit of the window
+//!                   u32 units   how many are in it
+//!                   u32 placed  how many units of placed allocations are covered
 //! 0x2400_0000_0000  the shadow byte of block 0, then of block 1, and so on
 //! ```
 //!
@@ -16,12 +16,21 @@
 //! not allocate is addressable as a whole; of placed allocations nothing is
 //! addressable but what is live. Shadow memory is mapped before a range grows, and
 //! stays mapped.
+//!
+//! Check code counts addresses in *units* of 64 KiB. The last unit of a range's
+//! last piece is mapped, but not covered: so the shadow byte behind that of a
+//! covered address is mapped, too, and a check that may be about two blocks loads
+//! both without asking twice. No buffer and no redzone lies in a unit beside the
+//! window's ends (`runtime::shadow`), so nothing is missed by that.
+//!
+//! Of an address, bits from [`TESTED_BITS`] on are ignored: the device refuses an
+//! access to such an address itself.
 
 use crate::settings::form::{Form, Words};
 use serde::{Deserialize, Serialize};
 
-/// `u32[4]` in the control page: the window's first piece and its pieces, the
-/// pieces of placed allocations, and 0. Read as one vector.
+/// `u32[4]` in the control page: the window's first unit and its units, the
+/// units of placed allocations, and 0. Read as one vector.
 pub const SHADOW_WINDOW: u64 = super::CONTROL_BASE + 0x20;
 /// The shadow byte of the block at address 0.
 pub const SHADOW_BASE: u64 = 0x2400_0000_0000;
@@ -33,6 +42,14 @@ pub const SHADOW_RESERVED: u64 = 1 << (ADDRESS_BITS - Encoding::Block128.shift()
 pub const SHADOW_GRANULE_SHIFT: u32 = 21;
 /// Bytes of shadow memory that are mapped together.
 pub const SHADOW_GRANULE: u64 = 1 << SHADOW_GRANULE_SHIFT;
+/// log2 of the bytes of a unit.
+pub const UNIT_SHIFT: u32 = 16;
+/// Bytes of a unit.
+pub const UNIT: u64 = 1 << UNIT_SHIFT;
+/// Bits of an address that a check is about: a unit's number has 32.
+pub const TESTED_BITS: u32 = UNIT_SHIFT + 32;
+/// Bytes of the smallest redzone that can be asked for: a block of either encoding.
+pub const MIN_REDZONE: u64 = Encoding::Block256.block();
 /// Most pieces in a window.
 pub const SHADOW_PIECES: u32 = 4096;
 
@@ -117,6 +134,16 @@ impl Encoding {
         super::placed::PLACED_BASE >> self.piece_shift()
     }
 
+    /// The first unit of a piece.
+    pub const fn first_unit(self, piece: u32) -> u32 {
+        piece << (self.piece_shift() - UNIT_SHIFT)
+    }
+
+    /// How many units of so many pieces are covered.
+    pub const fn covered_units(self, pieces: u32) -> u32 {
+        self.first_unit(pieces).saturating_sub(1)
+    }
+
     /// Where the shadow byte of an address is.
     pub const fn shadow_of(self, address: u64) -> u64 {
         SHADOW_BASE + (address >> self.shift())
@@ -140,6 +167,11 @@ impl std::str::FromStr for Encoding {
 
 const _: () = {
     assert!(SHADOW_WINDOW.is_multiple_of(LAUNCH_WINDOW));
+    assert!(ADDRESS_BITS < TESTED_BITS);
+    // What check code puts together from halves.
+    assert!(SHADOW_BASE & 0xff_ffff_ffff == 0 && SHADOW_BASE >> 48 == 0);
+    // A window's units do not wrap.
+    assert!((SHADOW_PIECES as u64) << (Encoding::Block256.piece_shift() - UNIT_SHIFT) < 1 << 32);
     assert!(SHADOW_WINDOW + LAUNCH_WINDOW <= super::canary::CHECK_BLOCKS);
     assert!(super::heap::HEAP_CHUNKS_MAPPED + 8 <= SHADOW_WINDOW);
     assert!(super::CONTROL_BASE + super::METADATA_RESERVED <= SHADOW_BASE);

@@ -16,7 +16,7 @@ use super::{
     ApiErrors, CanaryChecker, CanaryPattern, CommandOption, DeviceKind, LeakCheck, MemoryBudget,
     PagesPlace, Protections, Prove, Section, Setting,
 };
-use crate::layout::shadow::Encoding;
+use crate::layout::shadow::{Encoding, MIN_REDZONE};
 use crate::{Checked, exit_code};
 use CommandOption::{Flag, Negation, Value};
 use serde::{Deserialize, Serialize};
@@ -217,11 +217,11 @@ settings! {
         Value("PERCENT");
 
     /// The smallest redzone on either side of a buffer, in bytes.
-    "redzone-min" redzone_min: u64 = 256, Bytes(256..=1 << 30), Value("BYTES");
+    "redzone-min" redzone_min: u64 = MIN_REDZONE, Bytes(MIN_REDZONE..=1 << 30), Value("BYTES");
 
     /// The largest redzone on either side of a buffer, in bytes: redzones take
     /// memory.
-    "redzone-max" redzone_max: u64 = 1 << 20, Bytes(256..=1 << 30), Value("BYTES");
+    "redzone-max" redzone_max: u64 = 1 << 20, Bytes(MIN_REDZONE..=1 << 30), Value("BYTES");
 }
 "Pages" {
     /// Which end of a buffer lies at an unmapped page under `--protect pages`.

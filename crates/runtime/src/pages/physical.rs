@@ -145,20 +145,32 @@ impl Pages {
         context: u64,
         spent: u64,
     ) -> Result<DeviceAddress, DriverError> {
-        let (taken, range) = self.map_own(room)?;
+        let mapped = self.map_own(room)?;
+        let backing = Backing::Own { spent };
+        Ok(self.enter(mapped, (at, size), context, backing, room.mapped))
+    }
+
+    /// Enters a buffer of so many bytes, which starts at a place in what was
+    /// mapped, of which so many bytes are new memory. Returns its address.
+    fn enter(
+        &self,
+        (taken, range): (DeviceAddress, Extent),
+        (at, size): (u64, u64),
+        context: u64,
+        backing: Backing,
+        memory: u64,
+    ) -> DeviceAddress {
         let base = DeviceAddress(range.base.0 + at);
-        self.entered(
-            Placed {
-                base,
-                range,
-                taken,
-                size,
-                context,
-                backing: Backing::Own { spent },
-            },
-            room.mapped,
-        );
-        Ok(base)
+        let placed = Placed {
+            base,
+            range,
+            taken,
+            size,
+            context,
+            backing,
+        };
+        self.entered(placed, memory);
+        base
     }
 
     /// Memory of its own, as [`Pages::map_new`].
@@ -272,25 +284,15 @@ impl Pages {
                 (slot, memory)
             }
         };
-        let (taken, range) = match self.map_new(Room::of(MAPPING_GRANULE, 0), memory) {
+        let mapped = match self.map_new(Room::of(MAPPING_GRANULE, 0), memory) {
             Ok(mapped) => mapped,
             Err(error) => {
                 self.put(context, slot);
                 return Err(error);
             }
         };
-        let base = DeviceAddress(range.base.0 + slot.offset + SLOT);
-        self.entered(
-            Placed {
-                base,
-                range,
-                taken,
-                size,
-                context,
-                backing: Backing::Shared(slot),
-            },
-            0,
-        );
+        let at = slot.offset + SLOT;
+        let base = self.enter(mapped, (at, size), context, Backing::Shared(slot), 0);
         Ok(Placement {
             base,
             before: self.canary_before(base, SLOT),

@@ -447,7 +447,7 @@ impl Shadow {
         }
         let mut state = self.state.lock();
         state.window = new;
-        let words = state.count_pieces();
+        let words = state.count_pieces(encoding);
         drop(state);
         self.metadata.set_shadow_window(words)?;
         Ok(true)
@@ -476,7 +476,7 @@ impl Shadow {
             mapped?;
             let mut state = self.state.lock();
             state.own = piece + 1;
-            let words = state.count_pieces();
+            let words = state.count_pieces(encoding);
             drop(state);
             self.metadata.set_shadow_window(words)?;
         }
@@ -528,10 +528,11 @@ impl Shadow {
 impl State {
     /// Counts the shadow memory that is mapped. Returns the words that check code
     /// reads.
-    fn count_pieces(&mut self) -> [u64; 2] {
+    fn count_pieces(&mut self, encoding: Encoding) -> [u64; 2] {
         let pieces = u64::from(self.window.len()) + u64::from(self.own);
         self.counts.shadow = pieces * window::GRANULE;
-        [self.window.words(), self.own.into()]
+        let own = encoding.covered_units(self.own);
+        [self.window.words(encoding), own.into()]
     }
 }
 

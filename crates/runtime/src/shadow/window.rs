@@ -5,7 +5,9 @@
 //! that than the buffers in it is refused. (Placed allocations lie elsewhere, side
 //! by side from their first address on: of them a number says it all.)
 
-use model::layout::shadow::{ADDRESS_BITS, Encoding, SHADOW_BASE, SHADOW_GRANULE, SHADOW_PIECES};
+use model::layout::shadow::{
+    ADDRESS_BITS, Encoding, SHADOW_BASE, SHADOW_GRANULE, SHADOW_PIECES, UNIT,
+};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
@@ -23,10 +25,12 @@ pub(super) struct Window {
     used: u32,
 }
 
-/// The pieces that hold a range of addresses.
+/// The pieces that must be covered so that a range of addresses is: with a unit
+/// on either side. (The last unit is not covered; and an access that begins right
+/// before the first piece is not checked where it ends.)
 pub(super) fn pieces(encoding: Encoding, (start, end): (u64, u64)) -> RangeInclusive<u64> {
     let shift = encoding.piece_shift();
-    start >> shift..=(end - 1) >> shift
+    start.saturating_sub(UNIT) >> shift..=(end - 1).saturating_add(UNIT) >> shift
 }
 
 /// Where the shadow memory of a piece is.
@@ -41,8 +45,9 @@ impl Window {
     }
 
     /// The words that check code reads.
-    pub fn words(&self) -> u64 {
-        u64::from(self.first) | u64::from(self.pieces) << 32
+    pub fn words(&self, encoding: Encoding) -> u64 {
+        let units = encoding.covered_units(self.pieces);
+        u64::from(encoding.first_unit(self.first)) | u64::from(units) << 32
     }
 
     /// Whether pieces are in it.
@@ -97,7 +102,12 @@ mod tests {
         assert!(!window.covers(&(0..=0)));
         let one = window.grown(&(1000..=1000)).unwrap();
         assert_eq!((one.first, one.pieces), (1000, 1));
-        assert_eq!(one.words(), 1000 | 1 << 32);
+        let units = 1 << 13;
+        assert_eq!(
+            one.words(Encoding::Block256),
+            1000 * units | (units - 1) << 32
+        );
+        assert_eq!(window.words(Encoding::Block128), 0);
         let more = one.grown(&(990..=991)).unwrap();
         assert!(more.covers(&(990..=1000)) && !more.covers(&(989..=990)));
         assert_eq!(more.beyond(&one), (990..1000).collect());
@@ -110,8 +120,10 @@ mod tests {
     fn a_piece_is_what_one_granule_of_shadow_covers() {
         for encoding in Encoding::ALL {
             let bytes = GRANULE << encoding.shift();
-            assert_eq!(pieces(encoding, (bytes, 2 * bytes)), 1..=1);
-            assert_eq!(pieces(encoding, (bytes - 1, bytes + 1)), 0..=1);
+            assert_eq!(pieces(encoding, (bytes + UNIT, 2 * bytes - UNIT)), 1..=1);
+            assert_eq!(pieces(encoding, (bytes, 2 * bytes - UNIT)), 0..=1);
+            assert_eq!(pieces(encoding, (bytes + UNIT, 2 * bytes)), 1..=2);
+            assert_eq!(pieces(encoding, (0, 1)), 0..=0);
             assert_eq!(encoding.shadow_of(bytes), shadow_of_piece(1));
         }
     }

@@ -120,7 +120,7 @@ fn what_is_live_is_addressable_and_nothing_else() {
     let [first, second] = [(); 2].map(|()| allocate(&bench, size).unwrap());
     bench.launch(first.base.0, 0);
     let window = bench.device.u64(SHADOW_WINDOW + 8);
-    assert_eq!(window, 1);
+    assert_eq!(window, u64::from(Encoding::Block256.covered_units(1)));
     for base in [first.base.0, second.base.0] {
         assert_eq!(shadow(&bench, base), u32::MAX);
         let last = base + size - 200;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The loads of a kernel: its name, the instructions from the address in `%rd4`
 /// to a value in `%rd5`, and the bytes that they read, from where to where.
-const LOADS: [(&str, &str, i64, i64, u64); 9] = [
+const LOADS: [(&str, &str, i64, i64, u64); 11] = [
     ("byte", "ld.global.u8 %rd5, [%rd4];", 0, 1, 1),
     ("half", "ld.global.u16 %rd5, [%rd4];", 0, 2, 2),
     ("word", "ld.u32 %rd5, [%rd4];", 0, 4, 4),
@@ -47,6 +47,23 @@ const LOADS: [(&str, &str, i64, i64, u64); 9] = [
         "ld.global.u8 %rd5, [%rd4]; ld.global.u8 %rd6, [%rd4+100]; and.b64 %rd5, %rd5, %rd6;",
         0,
         101,
+        1,
+    ),
+    // Most of a block, whose middle is not read; with an alignment, and without.
+    (
+        "wide",
+        "ld.global.u32 %rd5, [%rd4]; ld.global.u32 %rd6, [%rd4+60]; and.b64 %rd5, %rd5, %rd6; \
+         ld.global.v2.u32 {%rd6, %rd7}, [%rd4+112]; and.b64 %rd5, %rd5, %rd6; and.b64 %rd5, %rd5, %rd7;",
+        0,
+        120,
+        8,
+    ),
+    (
+        "whole",
+        "ld.global.u8 %rd5, [%rd4]; ld.global.u8 %rd6, [%rd4+64]; and.b64 %rd5, %rd5, %rd6; \
+         ld.global.u8 %rd6, [%rd4+127]; and.b64 %rd5, %rd5, %rd6;",
+        0,
+        128,
         1,
     ),
     (
