@@ -105,7 +105,7 @@ mod tests {
         let units = 1 << 13;
         assert_eq!(
             one.words(Encoding::Block256),
-            1000 * units | (units - 1) << 32
+            (1000 * units) | ((units - 1) << 32)
         );
         assert_eq!(window.words(Encoding::Block128), 0);
         let more = one.grown(&(990..=991)).unwrap();
