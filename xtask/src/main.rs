@@ -34,6 +34,7 @@ mod pages;
 mod pages_table;
 mod readme;
 mod setup;
+mod shadow_table;
 mod sharing_table;
 mod site;
 mod suite_tables;

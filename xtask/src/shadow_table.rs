@@ -1,0 +1,53 @@
+//! The table of `gpu-shadow.json`: what checks against shadow memory cost.
+
+use crate::readme::{number, rows};
+use anyhow::Result;
+use serde_json::Value;
+use std::fmt::Write;
+
+/// The table, and what the summary says.
+///
+/// # Errors
+///
+/// A number is missing.
+pub fn gpu_shadow(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let mut out = String::from(
+        "| kernel | native, ms | with proofs | every launch checked | the same, blocks of 128 bytes | bounds, every launch checked |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: |\n",
+    );
+    for row in rows(results)? {
+        let _ = writeln!(
+            out,
+            "| {} | {:.3} | {:.3} | {:.3} | {:.3} | {:.3} |",
+            row["kernel"].as_str().unwrap_or_default(),
+            number(row, "native_ms")?,
+            number(row, "proofs")?,
+            number(row, "checked")?,
+            number(row, "checked_128")?,
+            number(row, "bounds")?
+        );
+    }
+    let _ = writeln!(
+        out,
+        "| **geometric mean** | | **{:.3}** | **{:.3}** | **{:.3}** | **{:.3}** |",
+        number(summary, "geomean")?,
+        number(summary, "checked_geomean")?,
+        number(summary, "checked_128_geomean")?,
+        number(summary, "bounds_checked_geomean")?
+    );
+    let _ = writeln!(
+        out,
+        "\nKernel time over native, medians, variants in turn; global memory only. With every launch checked, the worst kernel takes {:.3} of its \
+         native time. Shadow memory takes {:.2} % of the buffers in use, redzones {:.2} %. A pair of cudaMalloc \
+         and cudaFree of 4 KiB takes {:.1} µs natively and {:.1} µs under shadow memory; of 4 MiB, {:.1} µs and {:.1} µs.",
+        number(summary, "worst")?,
+        number(summary, "memory_percent")?,
+        number(summary, "redzone_percent")?,
+        number(summary, "native_allocate_us")?,
+        number(summary, "native_allocate_us")? + number(summary, "allocate_us")?,
+        number(summary, "native_allocate_large_us")?,
+        number(summary, "native_allocate_large_us")? + number(summary, "allocate_large_us")?
+    );
+    Ok(out)
+}
