@@ -63,7 +63,7 @@ struct Summary {
 }
 
 /// One measurement: medians over turns.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct Row {
     what: String,
     unit: &'static str,
@@ -161,29 +161,39 @@ pub fn measure(host: &Host) -> Result<()> {
         )?);
         show(rows.last());
     }
+    // Written before PyTorch starts, too, which takes most of the time: a run that
+    // is cut off there leaves what it has.
+    options.write(Summary::of(&rows)?, rows.clone())?;
     if let (Some(python), Some(steps)) = (&host.python, &host.steps) {
         torch(host, python, steps, &mut rows)?;
     }
-    let row = |what: &str| rows.iter().find(|row| row.what == what);
-    let added = |what: &str| -> Result<f64> {
-        let row = row(what).with_context(|| format!("{what} was not measured"))?;
-        Ok(row.added)
-    };
-    let ratio = |what: &str| row(what).map(|row| row.ratio);
-    let planes = row("planes").context("planes were not measured")?;
-    let slower_than_checked = rows.iter().filter_map(|row| row.to_checked);
-    let summary = Summary {
-        launch_us: added("launch")?,
-        planes_us: added("planes")?,
-        planes_ratio: planes.ratio,
-        worst_to_checked: slower_than_checked.fold(0.0, f64::max),
-        pair_us: added("allocate")?,
-        around_us: added("around")?,
-        torch_eager: ratio("torch_eager"),
-        torch_compiled: ratio("torch_compiled"),
-    };
+    let summary = Summary::of(&rows)?;
     println!("{}", serde_json::to_string_pretty(&summary)?);
     options.write(summary, rows)
+}
+
+impl Summary {
+    /// Of all rows; PyTorch's may be missing.
+    ///
+    /// # Errors
+    ///
+    /// Another row is missing.
+    fn of(rows: &[Row]) -> Result<Summary> {
+        let row = |what: &str| rows.iter().find(|row| row.what == what);
+        let measured = |what: &str| row(what).with_context(|| format!("{what} was not measured"));
+        let ratio = |what: &str| row(what).map(|row| row.ratio);
+        let slower_than_checked = rows.iter().filter_map(|row| row.to_checked);
+        Ok(Summary {
+            launch_us: measured("launch")?.added,
+            planes_us: measured("planes")?.added,
+            planes_ratio: measured("planes")?.ratio,
+            worst_to_checked: slower_than_checked.fold(0.0, f64::max),
+            pair_us: measured("allocate")?.added,
+            around_us: measured("around")?.added,
+            torch_eager: ratio("torch_eager"),
+            torch_compiled: ratio("torch_compiled"),
+        })
+    }
 }
 
 fn show(row: Option<&Row>) {

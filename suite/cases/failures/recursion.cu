@@ -15,7 +15,7 @@ __global__ void depth(int *out, int steps) {
 
 int main(int argc, char **argv) {
     const int bad = is_bad(argc, argv);
-    CHECK(cudaDeviceSetLimit(cudaLimitStackSize, 64 << 10));
+    CHECK(cudaDeviceSetLimit(cudaLimitStackSize, 16 << 10));
     int *out = zeroed<int>(1);
     // 16 frames fit, the other number never comes to zero.
     depth<<<1, 1>>>(out, bad ? -1 : 16);  // BUG
