@@ -68,7 +68,7 @@ pub use host_calls::{
 pub use host_waits::HostWaits;
 pub use instrument::{EntryPlan, LaunchShape, ParameterSlot};
 pub use kernel::{Kernel, Resolved};
-pub use launcher::{Launcher, Ticket};
+pub use launcher::{Argument, Launcher, Repeat, Ticket};
 pub use modules::Modules;
 pub use placements::Placements;
 pub use plan::{ModulePart, ModulePlan, Prepared};

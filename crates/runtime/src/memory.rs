@@ -172,6 +172,11 @@ impl Memory {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
+    /// What was proved of launches may not be true any more.
+    pub fn doubt_proofs(&self) {
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
     /// Another number whenever something came or went.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)

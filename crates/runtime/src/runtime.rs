@@ -303,6 +303,7 @@ impl Base {
     fn launcher(&self, protections: &Arc<Protections>) -> Launcher {
         Launcher::new(launcher::Below {
             env: self.env.clone(),
+            memory: self.memory.clone(),
             modules: self.modules.clone(),
             launches: self.launches.clone(),
             streams: self.streams.clone(),

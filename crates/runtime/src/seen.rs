@@ -123,6 +123,22 @@ impl Known {
     }
 }
 
+/// What decides about a launch, with the parameters at these offsets. `None` if
+/// one cannot be read.
+#[inline]
+fn words(
+    reads: &[(u32, u8)],
+    shape: &LaunchShape,
+    read: impl Fn(u32, u8) -> Option<u64>,
+) -> Option<Words> {
+    let mut words = Words::new();
+    words.extend_from_slice(&shape_words(shape));
+    for (offset, bytes) in reads {
+        words.push(read(*offset, *bytes)?);
+    }
+    Some(words)
+}
+
 /// What is known of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recognised {
@@ -152,20 +168,34 @@ impl Seen {
         if kept.generation != generation || kept.new > PATIENCE {
             return false;
         }
-        let mut words = Words::new();
-        words.extend_from_slice(&shape_words(shape));
-        for (offset, bytes) in reads {
-            match read(*offset, *bytes) {
-                Some(word) => words.push(word),
-                None => return false,
-            }
-        }
+        let Some(words) = words(reads, shape, read) else {
+            return false;
+        };
         let covers = |known: &Known| known.covers(generation, &words);
         let comes_again = kept.launches.iter().any(covers);
         if comes_again {
             kept.new = 0;
         }
         comes_again
+    }
+
+    /// For a launch that comes again: calls `decides` with the offset and size of
+    /// each parameter that decides about it, and the least and the greatest value
+    /// for which it is proved. `None` if it does not, or `decides` returns that.
+    pub fn covering(
+        &self,
+        generation: u64,
+        shape: &LaunchShape,
+        read: impl Fn(u32, u8) -> Option<u64>,
+        mut decides: impl FnMut((u32, u8), (u64, u64)) -> Option<()>,
+    ) -> Option<()> {
+        let reads = self.reads.get()?;
+        let words = words(reads, shape, read)?;
+        let kept = self.kept.lock();
+        let mut launches = kept.launches.iter();
+        let known = launches.find(|known| known.covers(generation, &words))?;
+        let mut ranges = reads.iter().zip(&known.words[SHAPE..]);
+        ranges.try_for_each(|(read, range)| decides(*read, *range))
     }
 
     /// Says where the parameters lie that decide about launches of a kernel.

@@ -11,4 +11,5 @@ mod launch;
 mod none_at_all;
 mod pages;
 mod placed;
+mod repeats;
 mod watch;

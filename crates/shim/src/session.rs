@@ -216,6 +216,13 @@ impl Session {
         }
     }
 
+    /// Whether nothing in this library follows launches, and the kernels of every
+    /// device reach Ringfence's tables.
+    pub fn leaves_launches_alone(&self) -> bool {
+        let reaches = self.gpu.as_ref().is_none_or(|gpu| gpu.reaches_all_devices());
+        self.guard.is_none() && self.times.is_none() && reaches
+    }
+
     /// Whether there is anything for a runtime to do, on a device of the process's
     /// own: to check, to know the
     /// kernels that are timed, or, on the CPU device, to find the PTX in what

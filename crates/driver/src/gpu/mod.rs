@@ -346,6 +346,11 @@ impl Gpu {
         }
     }
 
+    /// Whether kernels of every device reach them, as far as is known.
+    pub fn reaches_all_devices(&self) -> bool {
+        self.reach.get().is_none_or(|reach| reach.everywhere)
+    }
+
     /// Removes the streams of a context that is being destroyed.
     pub fn context_destroyed(&self, context: CUcontext) {
         let mut state = self.lock();

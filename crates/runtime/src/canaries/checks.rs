@@ -60,7 +60,7 @@ impl Slots {
         match reach {
             Reach::All => self.all = true,
             Reach::Named(named) => {
-                for (_, slot, _) in named {
+                for (_, slot, _) in named.iter() {
                     if !self.named.contains(slot) {
                         self.named.push(*slot);
                     }

@@ -9,14 +9,17 @@ use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Launches, checks and waits remembered for findings.
-const REMEMBERED: usize = 1 << 13;
+/// Launches, checks and waits remembered for findings. Every launch writes to this
+/// memory in turn: it is to stay in the second cache, from which the driver's own
+/// launches displace little. Checks are rarely more than a hundred launches apart.
+const REMEMBERED: usize = 1 << 11;
 
 /// The buffers that a kernel could write to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Those of its pointer arguments: offset of the argument, slot, serial.
-    Named(SmallVec<[(u32, u32, u64); 4]>),
+    /// Those of its pointer arguments: offset of the argument, slot, serial. (Boxed:
+    /// most launches have none, and each is written to the history.)
+    Named(Box<[(u32, u32, u64)]>),
     /// Any.
     All,
 }
@@ -160,7 +163,7 @@ mod tests {
                 order,
                 stream: Some(stream),
                 kernels: SmallVec::new(),
-                reach: Reach::Named(SmallVec::from_slice(&[(0, SLOT, serial)])),
+                reach: Reach::Named(Box::new([(0, SLOT, serial)])),
                 launch: order,
                 stack: None,
             });

@@ -13,8 +13,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kernels that a thread remembers. Two that share a place displace each other.
-const PLACES: usize = 16;
+/// Kernels that a thread remembers. Two that share a place displace each other. (A
+/// step of training in PyTorch launches about thirty.)
+const PLACES: usize = 64;
 
 /// A version of a table of kernels: no other table of the process has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

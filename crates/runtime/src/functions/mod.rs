@@ -141,9 +141,14 @@ impl Function {
     }
 }
 
+/// See [`Counts::close`].
+const CLOSED: u64 = 1 << 63;
+
 /// Launches by outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
+    /// Launches that were proved, and in the highest bit whether no launch is to be
+    /// counted any more: those that repeat one read both, and nothing else here.
     proved: AtomicU64,
     checked: AtomicU64,
     residual: AtomicU64,
@@ -154,6 +159,22 @@ pub(crate) struct Counts {
 impl Counts {
     pub fn proved(&self) {
         self.proved.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The kernel is gone: its handle may come again as that of another.
+    fn close(&self) {
+        self.proved.fetch_or(CLOSED, Ordering::Release);
+    }
+
+    /// Whether the kernel is gone.
+    #[inline]
+    pub fn are_closed(&self) -> bool {
+        self.proved.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Launches that were proved.
+    fn are_proved(&self) -> u64 {
+        self.proved.load(Ordering::Relaxed) & !CLOSED
     }
 
     pub fn checked(&self) {
@@ -194,7 +215,7 @@ impl Counts {
     }
 
     fn add_to(&self, coverage: &mut KernelCoverage) {
-        coverage.proved += self.proved.load(Ordering::Relaxed);
+        coverage.proved += self.are_proved();
         let residual = self.residual.load(Ordering::Relaxed);
         coverage.checked += self.checked.load(Ordering::Relaxed) + residual;
         coverage.residual += residual;
@@ -210,7 +231,7 @@ impl Counts {
     fn any(&self) -> bool {
         let loaded = |count: &AtomicU64| count.load(Ordering::Relaxed) > 0;
         let with_checks = loaded(&self.checked) || loaded(&self.residual);
-        loaded(&self.proved) || with_checks || self.unchecked.iter().any(loaded)
+        self.are_proved() > 0 || with_checks || self.unchecked.iter().any(loaded)
     }
 }
 
@@ -308,6 +329,7 @@ impl Functions {
 
     /// Counts what was launched of a kernel that is gone, and forgets its copies.
     fn retire(&self, function: &Function) {
+        function.counts.close();
         for copy in function.copies.all() {
             self.originals.write().remove(&copy);
         }

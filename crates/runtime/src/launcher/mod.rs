@@ -1,7 +1,9 @@
 //! Launches: what is launched for the program, and what protections add.
 
+mod repeats;
 mod ticket;
 
+pub use repeats::{Argument, Repeat};
 pub use ticket::Ticket;
 
 use crate::checked_copies::Copies;
@@ -10,6 +12,7 @@ use crate::functions::{Counted, Function};
 use crate::kernel::Kernel;
 use crate::launches::Launches;
 use crate::lookups::Lookups;
+use crate::memory::Memory;
 use crate::modules::Modules;
 use crate::protection::Protections;
 use crate::records::Records;
@@ -22,6 +25,7 @@ use std::sync::Arc;
 /// The services that launches use.
 pub(crate) struct Below {
     pub env: Arc<Env>,
+    pub memory: Arc<Memory>,
     pub modules: Arc<Modules>,
     pub launches: Arc<Launches>,
     pub streams: Arc<Streams>,
@@ -33,6 +37,12 @@ pub(crate) struct Below {
 
 /// See the module's header.
 pub struct Launcher {
+    /// No other launcher of the process has it.
+    number: u64,
+    /// Launches that repeat a proved one need not be decided about: no protection
+    /// follows them, and they are not counted to find those that are to be checked.
+    repeats: bool,
+    memory: Arc<Memory>,
     env: Arc<Env>,
     modules: Arc<Modules>,
     launches: Arc<Launches>,
@@ -47,8 +57,12 @@ pub struct Launcher {
 impl Launcher {
     pub(crate) fn new(below: Below) -> Launcher {
         let settings = below.env.settings();
+        let window = LaunchWindow::new(settings.launch_skip, settings.launch_count);
         Launcher {
-            window: LaunchWindow::new(settings.launch_skip, settings.launch_count),
+            number: repeats::number(),
+            repeats: window.is_open() && !below.protections.follow(Unchecked::Nothing),
+            memory: below.memory,
+            window,
             env: below.env.clone(),
             modules: below.modules,
             launches: below.launches,

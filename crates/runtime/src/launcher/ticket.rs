@@ -7,9 +7,9 @@
 //! program's own kernel.
 
 use super::Launcher;
-use crate::functions::{self, Build};
+use crate::functions::{self, Build, Counted};
 use crate::kernel::Kernel;
-use crate::request::{Accounted, LaunchDecision, LaunchRequest, Submitted};
+use crate::request::{Accounted, LaunchDecision, LaunchRequest, Submitted, Unchecked};
 use crate::streams::Where;
 use model::{Ran, UncheckedReason};
 
@@ -75,6 +75,18 @@ impl Ticket<'_> {
                 ..
             } => Ran::Residual,
             LaunchDecision::InPlace | LaunchDecision::Checked { .. } => Ran::Checked,
+        }
+    }
+
+    /// Another launch of the calling thread like this one may be made without a
+    /// decision ([`Launcher::repeats`]), if this one was proved in bounds. To be
+    /// called only where nothing but this launcher follows launches.
+    pub fn keep(&self) {
+        let is_proved = self.accounted.counted == Counted::Proved
+            && self.accounted.unchecked == Unchecked::Nothing
+            && matches!(self.decision, LaunchDecision::Proved);
+        if is_proved {
+            self.launcher.keep(&self.request);
         }
     }
 

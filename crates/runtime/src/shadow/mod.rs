@@ -281,7 +281,10 @@ impl Shadow {
 
     fn poison_changed(&self, state: &mut State, parts: &[Extent]) {
         let has_poison = !state.poisoned.now().is_empty();
-        self.has_poison.store(has_poison, Ordering::Release);
+        if self.has_poison.swap(has_poison, Ordering::AcqRel) != has_poison {
+            // Proofs know nothing of poison.
+            self.memory.doubt_proofs();
+        }
         if !parts.is_empty() {
             state
                 .pending

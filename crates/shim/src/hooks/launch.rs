@@ -5,7 +5,7 @@ use super::define::{hook, hooks};
 use super::watch::{self, What};
 use super::{capture, streams};
 use crate::process;
-use crate::session::{self, next};
+use crate::session::{self, Session, next};
 use crate::timing::{self, Timed};
 use driver::sys::{
     CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END,
@@ -13,7 +13,9 @@ use driver::sys::{
     CUlaunchConfig, CUresult, CUstream,
 };
 use model::{Ran, UncheckedReason};
-use runtime::{EntryPlan, Kernel, LaunchDecision, LaunchRequest, LaunchShape, Runtime, Where};
+use runtime::{
+    Argument, EntryPlan, Kernel, LaunchDecision, LaunchRequest, LaunchShape, Runtime, Where,
+};
 use std::ffi::c_void;
 
 hooks!(
@@ -129,6 +131,40 @@ impl Arguments {
 }
 
 impl Arguments {
+    /// A value that is passed by pointer; `None` if it is passed otherwise.
+    ///
+    /// # Safety
+    /// The arguments belong to a kernel that has this argument.
+    #[inline]
+    unsafe fn value(self, argument: Argument) -> Option<u64> {
+        if self.pointers.is_null() {
+            return None;
+        }
+        // SAFETY: the list has a pointer for each of the kernel's parameters.
+        let parameter = unsafe { *self.pointers.add(usize::from(argument.parameter)) };
+        if parameter.is_null() {
+            return None;
+        }
+        // SAFETY: each pointer leads to the parameter's bytes, and the argument lies
+        // in them.
+        unsafe {
+            let start = parameter
+                .cast_const()
+                .cast::<u8>()
+                .add(usize::from(argument.within));
+            Some(match argument.bytes {
+                8 => start.cast::<u64>().read_unaligned(),
+                4 => u64::from(start.cast::<u32>().read_unaligned()),
+                bytes => {
+                    let mut bits = [0; 8];
+                    let size = usize::from(bytes).min(8);
+                    bits[..size].copy_from_slice(std::slice::from_raw_parts(start, size));
+                    u64::from_le_bytes(bits)
+                }
+            })
+        }
+    }
+
     /// The parameter block of a kernel with this plan. `None` if not all of it
     /// is there.
     ///
@@ -177,6 +213,35 @@ const COMMON_PARAMETERS: usize = 24;
 /// # Safety
 /// `arguments` are the program's, for `function`.
 pub(super) unsafe fn launch(
+    function: u64,
+    shape: LaunchShape,
+    arguments: Arguments,
+    stream: Option<(CUstream, bool)>,
+    make: impl Fn(u64, *mut *mut c_void, *mut *mut c_void) -> CUresult,
+) -> CUresult {
+    if let Some(runtime) = session::runtime()
+        && let Some(repeat) = runtime.launcher().repeats(function, &shape, |argument| {
+            // SAFETY: the program's arguments; it is an argument of this kernel.
+            unsafe { arguments.value(argument) }
+        })
+    {
+        let result = make(function, arguments.pointers, arguments.extra);
+        match result {
+            CUresult::CUDA_SUCCESS => repeat.submitted(place(runtime, stream)),
+            _ => repeat.refused(),
+        }
+        return result;
+    }
+    // SAFETY: the caller's word.
+    unsafe { decided(function, shape, arguments, stream, make) }
+}
+
+/// The same for a launch that does not repeat one of its thread.
+///
+/// # Safety
+/// As [`launch`].
+#[inline(never)]
+unsafe fn decided(
     function: u64,
     shape: LaunchShape,
     arguments: Arguments,
@@ -243,7 +308,12 @@ pub(super) unsafe fn launch(
         result = original(ticket.ran());
     }
     match result {
-        CUresult::CUDA_SUCCESS => ticket.submitted(place(runtime, stream)),
+        CUresult::CUDA_SUCCESS => {
+            if session::get().is_some_and(Session::leaves_launches_alone) {
+                ticket.keep();
+            }
+            ticket.submitted(place(runtime, stream));
+        }
         _ => ticket.refused(),
     }
     result
