@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|opencl|bench|fence|isolation|sharing|calls|protections|shadow|heap|host|canary|pages|watch|compare|all]
+#   ./run [suite|opencl|bench|fence|isolation|soak|sharing|calls|protections|shadow|heap|host|canary|pages|watch|compare|all]
 #
 # `opencl` is the part of `suite` and `bench` that is about OpenCL.
 # `protections`, `canary` and `pages` are the parts of `bench` that tell what
@@ -9,6 +9,8 @@
 # `fence` is the part of `bench` that tells what fences cost.
 # `isolation` is the part of `bench` that attacks tenants and the manager.
 # `calls` is the part of `bench` that times single calls of tenants.
+# `soak`, which is not part of `bench`, attacks tenants at random for $SOAK
+# seconds (480 by default).
 # `sharing`, which is not part of `bench`, compares tenants with MPS and time
 # slicing; $SECONDS_ALONE is how long each program runs alone (1.5 by default).
 # `watch` is the part of `bench` that is about the guard.
@@ -80,7 +82,7 @@ bench() {
 
 bench bench gpu gpu-bounds.json 540
 bench fence fence gpu-fence.json 240
-bench isolation isolation isolation-gpu.json 240
+bench isolation isolation isolation-gpu.json 570
 bench calls calls gpu-calls.json 120
 bench protections protections gpu-protections.json 240
 bench shadow shadow gpu-shadow.json 300
@@ -103,6 +105,16 @@ if [ "$what" = host ] || [ "$what" = bench ] || [ "$what" = all ]; then
 fi
 bench canary canary gpu-canary.json 240
 bench pages pages gpu-pages.json 240
+
+if [ "$what" = soak ]; then
+    seconds=${SOAK:-480}
+    timeout --kill-after=10 $((seconds + 90)) "$here/ringfence-bench" soak --programs "$here" \
+        --ringfence "$here/ringfence" --json "$out/soak-gpu.json" --commit "$(cat "$here/commit")" \
+        --seconds "$seconds"
+    code=$?
+    [ $code = 124 ] && echo "the soak ran out of time"
+    [ $code = 0 ] || status=1
+fi
 
 if [ "$what" = sharing ] || [ "$what" = all ]; then
     timeout --kill-after=30 570 "$here/ringfence-bench" sharing --programs "$here" \

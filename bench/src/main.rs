@@ -57,6 +57,8 @@ enum Bench {
     Watch(options::Options),
     /// Attacks of tenants on each other and on the manager, beside a neighbour.
     Isolation(isolation::Isolation),
+    /// Tenants that compute and one that attacks them at random, for long.
+    Soak(isolation::soak::Soak),
     /// Programs that share a device: time slicing, MPS, and tenants.
     Sharing(sharing::Sharing),
     /// What single calls take, natively and of tenants.
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),
         Bench::Isolation(isolation) => isolation::measure(&isolation),
+        Bench::Soak(soak) => isolation::soak::measure(&soak),
         Bench::Sharing(sharing) => sharing::measure(&sharing),
         Bench::Calls(calls) => sharing::calls::measure(&calls),
         Bench::Instrument(instrument) => instrument::measure(&instrument),

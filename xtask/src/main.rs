@@ -37,6 +37,7 @@ mod setup;
 mod shadow_table;
 mod sharing_table;
 mod site;
+mod soak_table;
 mod suite_tables;
 mod workspace;
 

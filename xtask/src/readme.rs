@@ -10,7 +10,7 @@ use crate::pages::documentation;
 use crate::workspace::root;
 use crate::{
     fence_table, headline, host_table, isolation_table, pages_table, shadow_table, sharing_table,
-    suite_tables,
+    soak_table, suite_tables,
 };
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -106,6 +106,7 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "gpu-calls" => sharing_table::gpu_calls(results)?,
         "fenced" => fence_table::fenced(results)?,
         "isolation-cpu" | "isolation-gpu" => isolation_table::isolation(results)?,
+        "soak-cpu" | "soak-gpu" => soak_table::soak(results)?,
         "gpu-canary" => gpu_canary(results)?,
         "gpu-pages" => pages_table::gpu_pages(results)?,
         "gpu-shadow" => shadow_table::gpu_shadow(results)?,

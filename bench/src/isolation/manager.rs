@@ -65,6 +65,22 @@ impl Manager {
         self.folder.path().join("manager.sock")
     }
 
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.program.process()
+    }
+
+    /// Ends it.
+    pub fn stop(&mut self) {
+        self.program.kill();
+    }
+
+    /// What it has warned of.
+    pub fn warnings(&self) -> Vec<String> {
+        let lines = self.program.errors().into_iter();
+        lines.filter(|line| line.contains("warning: ")).collect()
+    }
+
     /// A folder that lives as long as the manager.
     pub fn folder(&self) -> &Path {
         self.folder.path()

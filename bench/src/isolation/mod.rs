@@ -21,6 +21,7 @@ pub mod process;
 mod raw;
 mod record;
 mod rings;
+pub mod soak;
 
 use crate::options::{Places, device};
 use crate::turns::{Runner, Variant};
@@ -78,6 +79,12 @@ pub struct Isolation {
 impl Isolation {
     fn is_on_gpu(&self) -> bool {
         self.device == "gpu"
+    }
+
+    /// Whether an attack is to be made.
+    fn asks_for(&self, attack: &Attack) -> bool {
+        let mut texts = [attack.class, attack.name].into_iter();
+        texts.any(|text| text.contains(&self.only)) && !(self.is_on_gpu() && attack.is_cpu_only)
     }
 
     fn stall(&self) -> Duration {
@@ -152,10 +159,7 @@ pub fn measure(options: &Isolation) -> Result<()> {
     let mut rows = Vec::new();
     let start = Instant::now();
     for attack in ATTACKS {
-        let is_asked_for = [attack.class, attack.name]
-            .iter()
-            .any(|text| text.contains(&options.only));
-        if !is_asked_for || (options.is_on_gpu() && attack.is_cpu_only) {
+        if !options.asks_for(attack) {
             continue;
         }
         // One that could not be made must not cost the results of all others.
@@ -281,6 +285,8 @@ impl<'b> Bench<'b> {
     }
 
     fn restart(&mut self) -> Result<()> {
+        // Two managers of one device would both give out all of its memory.
+        self.manager.stop();
         self.manager = Manager::start(&self.options.places.ringfence, self.options)?;
         Ok(())
     }
@@ -292,6 +298,18 @@ impl<'b> Bench<'b> {
         }
     }
 
+    /// Makes an attack beside a neighbour.
+    fn made(&self, attack: &Attack, neighbour: &mut Neighbour) -> Result<Made> {
+        match attack.kind {
+            Kind::Program { group } => hostile::run(self, neighbour, group, attack.name),
+            Kind::Endless { group, tenants } => {
+                hostile::endless(self, neighbour, (group, attack.name), tenants)
+            }
+            Kind::Killed { what } => hostile::killed(self, neighbour, what),
+            Kind::Protocol(attack) => attack(self, neighbour),
+        }
+    }
+
     fn row(&mut self, attack: &Attack) -> Result<Row> {
         let control = match attack.kind {
             Kind::Program { group } => control::run(self, (group, attack.name), false)?,
@@ -300,14 +318,8 @@ impl<'b> Bench<'b> {
         };
         let mut neighbour = self.neighbour()?;
         let before = neighbour.rounds();
-        let made = match attack.kind {
-            Kind::Program { group } => hostile::run(self, &mut neighbour, group, attack.name),
-            Kind::Endless { group, tenants } => {
-                hostile::endless(self, &mut neighbour, (group, attack.name), tenants)
-            }
-            Kind::Killed { what } => hostile::killed(self, &mut neighbour, what),
-            Kind::Protocol(attack) => attack(self, &mut neighbour),
-        };
+        let warned = self.manager.warnings().len();
+        let made = self.made(attack, &mut neighbour);
         let rounds = neighbour.rounds() - before;
         let fate = match neighbour.goes_on(2) {
             true => neighbour.finish(&self.expected),
@@ -330,6 +342,12 @@ impl<'b> Bench<'b> {
         let outcome = outcome(control, &fate, fault.is_some(), &made);
         if let Fate::Ended(why) = &fate {
             made.more.insert("note".into(), json!(why));
+        }
+        // Whose kernels it has ended, and why.
+        let warnings = self.manager.warnings();
+        if fate != Fate::Unharmed && warnings.len() > warned {
+            let new = &warnings[warned..];
+            made.more.insert("manager".into(), json!(new));
         }
         if let Some(fault) = fault {
             made.more.insert("note".into(), json!(fault));

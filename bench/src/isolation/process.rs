@@ -57,12 +57,23 @@ impl Program {
         })
     }
 
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it has written to standard output so far.
     pub fn lines(&self) -> Vec<Line> {
         self.out
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// What it has written to standard error so far.
+    pub fn errors(&self) -> Vec<String> {
+        let lines = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().map(|line| line.text.clone()).collect()
     }
 
     /// The last line of its standard error that says something.

@@ -7,7 +7,9 @@
 //! outside both look the same. The rule:
 //!
 //! * Each stream that has work has a clock. It begins when work is put into the
-//!   idle stream, and begins anew whenever some of its work is over. Streams, not
+//!   idle stream, and begins anew whenever some of its work is over: a queue whose
+//!   first pieces were executed before another kernel took the device has stood still
+//!   since then, although all of it was put in earlier. Streams, not
 //!   tenants: who fills the device in one stream shows no progress by short
 //!   kernels in another one.
 //! * Nobody is ended unless the clocks of two tenants are beyond the budget. Who
@@ -54,7 +56,10 @@ pub(crate) enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// There is none.
-    Idle,
+    Idle {
+        /// As of queued work.
+        done: u64,
+    },
     /// Some is not over.
     Queued {
         /// A number that changes whenever a piece is over.
@@ -77,6 +82,8 @@ struct Clock {
 pub(crate) struct Budget {
     limit: Duration,
     clocks: HashMap<u64, Clock>,
+    /// Of streams that were idle at the last look: what was done then.
+    rested: HashMap<u64, u64>,
     /// Before this no clock counts.
     from: Duration,
     /// A tenant that was ended, and when.
@@ -94,6 +101,7 @@ impl Budget {
         Budget {
             limit,
             clocks: HashMap::new(),
+            rested: HashMap::new(),
             from: Duration::ZERO,
             ending: None,
             offences: HashMap::new(),
@@ -119,20 +127,26 @@ impl Budget {
     /// Sets the clocks.
     fn advance(&mut self, now: Duration, seen: &[Seen]) {
         let mut clocks = HashMap::with_capacity(self.clocks.len());
+        let mut rested = HashMap::new();
         for one in seen {
-            let Work::Queued { done, since } = one.work else {
-                continue;
+            let (done, since) = match one.work {
+                Work::Queued { done, since } => (done, since),
+                Work::Idle { done } => {
+                    rested.insert(one.stream, done);
+                    continue;
+                }
             };
             let put = since.min(now);
-            let began = match self.clocks.get(&one.stream) {
-                Some(clock) if clock.done == done => clock.began,
-                // Some time since the last look.
-                Some(_) => now,
-                None => put,
+            let began = match (self.clocks.get(&one.stream), self.rested.get(&one.stream)) {
+                (Some(clock), _) if clock.done == done => clock.began,
+                (None, Some(rested)) if *rested == done => put,
+                // Some of it was over some time since the last look.
+                (Some(_), _) | (None, Some(_)) => now,
+                (None, None) => put,
             };
             clocks.insert(one.stream, Clock { done, began, put });
         }
-        self.clocks = clocks;
+        (self.clocks, self.rested) = (clocks, rested);
     }
 
     /// Whether the kernels of the tenant that was ended last are not over. What
@@ -141,8 +155,11 @@ impl Budget {
         let Some((tenant, since)) = self.ending else {
             return false;
         };
-        let is_busy =
-            |one: &Seen| one.tenant == tenant && one.role == Role::Ended && one.work != Work::Idle;
+        let is_busy = |one: &Seen| {
+            one.tenant == tenant
+                && one.role == Role::Ended
+                && !matches!(one.work, Work::Idle { .. })
+        };
         let goes_on = now.saturating_sub(since) < self.limit && seen.iter().any(is_busy);
         if !goes_on {
             self.ending = None;
@@ -239,7 +256,7 @@ mod tests {
                     tenant: *tenant,
                     stream: stream as u64,
                     work: match does {
-                        Idle => Work::Idle,
+                        Idle => Work::Idle { done: 0 },
                         Stands => Work::Queued {
                             done: 0,
                             since: *put,
@@ -334,6 +351,44 @@ mod tests {
         for does in [GetsOn, Idle, GetsOn, Stands] {
             world.set(0, 2, does);
             assert_eq!(world.run(LONG), None);
+        }
+    }
+
+    /// A round of work that was put in at once, and of which some was over before
+    /// the endless kernel began.
+    #[test]
+    fn a_queue_stands_still_since_its_last_piece_was_over() {
+        let millis = Duration::from_millis;
+        let stream = |tenant, work| Seen {
+            tenant,
+            stream: tenant,
+            work,
+            role: Role::Tenant,
+        };
+        for (over, ended) in [(7, 1), (5, 2)] {
+            let mut budget = Budget::new(LIMIT);
+            let before = [stream(2, Work::Idle { done: 5 })];
+            assert_eq!(budget.look(millis(100), &before), None);
+            let (round, endless) = (millis(140), millis(150));
+            let standing = [
+                stream(
+                    2,
+                    Work::Queued {
+                        done: over,
+                        since: round,
+                    },
+                ),
+                stream(
+                    1,
+                    Work::Queued {
+                        done: 0,
+                        since: endless,
+                    },
+                ),
+            ];
+            let looks = (2..200).map(|look| millis(100) * look);
+            let found = looks.filter_map(|now| budget.look(now, &standing)).next();
+            assert_eq!(found, Some(ended), "{over}");
         }
     }
 

@@ -213,7 +213,7 @@ impl Progress {
                     done: state.done,
                     since: put.saturating_duration_since(start),
                 },
-                Ok(None) | Err(_) => Work::Idle,
+                Ok(None) | Err(_) => Work::Idle { done: state.done },
             };
             seen.push(Seen {
                 tenant: watched.tenant,
@@ -324,7 +324,8 @@ mod tests {
         let marks = progress.watch_newcomer(&stream);
         let seen = progress.seen(start);
         assert_eq!(seen.len(), 1);
-        assert_eq!((seen[0].work, seen[0].role), (Work::Idle, Role::Newcomer));
+        assert!(matches!(seen[0].work, Work::Idle { .. }));
+        assert_eq!(seen[0].role, Role::Newcomer);
         for _ in 0..20 {
             marks.put(&device.context, &stream).unwrap();
         }
@@ -332,7 +333,8 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         let before = marks.state.lock().done;
-        assert_eq!(progress.seen(start)[0].work, Work::Idle);
+        let work = progress.seen(start)[0].work;
+        assert!(matches!(work, Work::Idle { .. }), "{work:?}");
         let state = marks.state.lock();
         assert!(state.done > before && state.pending.is_empty() && state.open.is_none());
         assert_eq!(state.spare.len(), 5);

@@ -14,6 +14,9 @@
 //! one with long kernels takes half of the device from the others at most.
 //! Kernels that have outlasted the windows for longer than the budget are ended,
 //! because nobody could load code beside an endless kernel.
+//!
+//! What is only to be dropped has time: such a waiter is *patient*, keeps its windows
+//! short and far apart, and ends nobody's kernels.
 
 use crate::log;
 use crate::partition::{Stopper, Why};
@@ -63,6 +66,7 @@ pub(crate) struct Waiter {
     quiet: Arc<Quiet>,
     window: Duration,
     not_before: Option<Instant>,
+    is_patient: bool,
 }
 
 /// A guard: no kernel runs, and none is started while it lives.
@@ -177,7 +181,15 @@ impl Waiter {
             quiet: Arc::clone(quiet),
             window: FIRST,
             not_before: None,
+            is_patient: false,
         }
+    }
+
+    /// One for which no kernel is ended.
+    pub(crate) fn patient(quiet: &Arc<Quiet>) -> Waiter {
+        let mut waiter = Waiter::new(quiet);
+        waiter.is_patient = true;
+        waiter
     }
 
     /// Tries once: `None`: later. Waits for [`LONGEST`] at most.
@@ -212,6 +224,10 @@ impl Waiter {
             }
         }
         drop(closed);
+        if self.is_patient {
+            self.not_before = Some(Instant::now() + LONGEST);
+            return Ok(None);
+        }
         quiet.end_long(context);
         self.not_before = Some(Instant::now() + self.window);
         self.window = (2 * self.window).min(LONGEST);

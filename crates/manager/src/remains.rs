@@ -86,7 +86,7 @@ impl Graveyard {
         loop {
             std::thread::sleep(PAUSE);
             if device.quiet.has_discarded() {
-                let waiter = waiter.get_or_insert_with(|| Waiter::new(&device.quiet));
+                let waiter = waiter.get_or_insert_with(|| Waiter::patient(&device.quiet));
                 // The device's failure is noticed by who asks for something.
                 let _ = waiter.try_enter(&device.quiet, &device.context);
             } else {

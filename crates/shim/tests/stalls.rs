@@ -2,17 +2,18 @@
 //! CPU device nobody keeps others from running, so the manager is told to judge
 //! stalls all the same.
 
+#[path = "support/driven.rs"]
+mod driven;
 #[path = "support/managers.rs"]
 mod managers;
 mod support;
 
+use driven::Tenant;
 use manager::{Options, Server, StallTime};
-use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
-use support::{build, library};
+use support::build;
 
 const LIMIT: Duration = Duration::from_secs(3);
 
@@ -37,54 +38,8 @@ fn compile_worker() {
 
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| build(&["-arch=sm_75"], "tenant_spins.cu"));
 
-/// A tenant, which does what the lines say that it is sent.
-struct Tenant {
-    child: Child,
-    out: BufReader<ChildStdout>,
-}
-
-impl Tenant {
-    /// Its code is loaded when this returns: nobody loads beside endless kernels.
-    fn start() -> Tenant {
-        let mut child = Command::new(&*PROGRAM)
-            .env("LD_PRELOAD", library())
-            .env(
-                "RINGFENCE_OPTIONS",
-                format!("device=tenant:socket={}", SOCKET.display()),
-            )
-            .env_remove("RINGFENCE_SETTINGS")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("started");
-        let out = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut tenant = Tenant { child, out };
-        assert_eq!(tenant.line(), "ready");
-        tenant
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.out.read_line(&mut line).expect("a line");
-        line.trim_end().to_owned()
-    }
-
-    fn send(&mut self, line: &str) {
-        let input = self.child.stdin.as_mut().expect("a pipe");
-        writeln!(input, "{line}").expect("sent");
-    }
-
-    fn ask(&mut self, line: &str) -> String {
-        self.send(line);
-        self.line()
-    }
-}
-
-impl Drop for Tenant {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn start() -> Tenant {
+    Tenant::start(&PROGRAM, &SOCKET)
 }
 
 /// `cudaErrorLaunchTimeout`
@@ -93,7 +48,7 @@ const TIMEOUT: &str = "702";
 /// All in one test: tenants of another one would stand still beside these.
 #[test]
 fn who_keeps_others_from_running_is_ended_and_nobody_else() {
-    let (mut hostile, mut good, mut third) = (Tenant::start(), Tenant::start(), Tenant::start());
+    let (mut hostile, mut good, mut third) = (start(), start(), start());
     // Beside tenants that get on, or wait for their own host, it may run for ever.
     assert_eq!(hostile.ask("endless"), "0");
     let start = Instant::now();
@@ -141,7 +96,7 @@ fn who_keeps_others_from_running_is_ended_and_nobody_else() {
     assert_eq!(third.ask("huge"), "0");
     drop(third);
     let start = Instant::now();
-    let mut last = Tenant::start();
+    let mut last = start();
     assert!(
         start.elapsed() < Duration::from_secs(60),
         "{:?}",
