@@ -120,6 +120,7 @@ fn others(register: &str) -> Vec<String> {
             "%__rf_pieces",
         ],
         &["%__rf_record_base", "%__rf_record_size", "%__rf_address"],
+        &["%__rf_record_word", "%__rf_record_part"],
         &["%__rf_rb", "%__rf_rs"],
         &["%__rf_p", "%__rf_d", "%__rf_l"],
         &["%__rf_dynamic", "%__rf_block"],

@@ -43,11 +43,13 @@ use crate::parameters::{self, ParameterSlot};
 use crate::patch::{Patch, put};
 use crate::protocol::{CALLED, LABEL_PREFIX, NAME_PREFIX, REGISTER_PREFIX};
 use crate::sites::Sites;
+use crate::support::RecordCode;
 use crate::{device_heap, device_runtime, support};
 use across::FunctionSummary;
 use analysis::{Analysis, Lost, ModuleSymbols, Nameable, Program, Texts, end_of_declarations};
 use callees::{Done, finish_allocations, finish_entries, stack_is_unknown};
 use demand::About;
+use emit::Reports;
 use model::layout::shadow::{Encoding, LAUNCH_WINDOW};
 use model::layout::{
     CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, RESIDUAL_PREFIX,
@@ -83,6 +85,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         texts: Texts::of(&module),
         checked,
         trap: options.trap,
+        record: RecordCode::of(&module, tag),
         shadow: options.shadow,
         sites: Sites::of(&module),
         out: String::with_capacity(source.len() * 3),
@@ -168,6 +171,8 @@ struct Pass<'x, 'a> {
     checked: Checked,
     /// Threads that fail a check trap.
     trap: bool,
+    /// The code that writes records.
+    record: RecordCode,
     /// See [`Options::shadow`].
     shadow: Option<Encoding>,
     sites: Sites<'a>,
@@ -389,7 +394,10 @@ impl<'x, 'a> Pass<'x, 'a> {
         let head = body::emit(
             About { analysis, nameable },
             plan,
-            self.trap,
+            Reports {
+                record: &self.record,
+                traps: self.trap,
+            },
             body::Heap {
                 calls: &summary.heap_calls,
                 tag: self.tag,

@@ -57,6 +57,10 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) frees: bool,
     /// Names the module in records.
     pub(super) tag: u64,
+    /// The module's target has `st.release`.
+    pub(super) releases: bool,
+    /// The module may ask whether an address is a parameter's.
+    pub(super) has_parameter_window: bool,
     /// The site before the function's first, if sites are numbered.
     pub(super) sites_before: Option<u32>,
     /// Calls of `malloc` and `free` go to the device heap.
@@ -357,6 +361,8 @@ impl State {
                 if input.is_target(label.name) {
                     self.roots.is_head = false;
                 }
+                // What is above may not have been executed.
+                self.forget_scratch_registers();
                 self.must_be_set(errors, to.span());
                 self.redirects.clear();
                 self.verdicts.clear();
