@@ -11,6 +11,7 @@ use super::aligned::{Address, Aligned, Limit, or_misaligned};
 use super::demand::About;
 use super::pieces::{limit, lookup_in, operand_name, outside_only, reg, sink, still};
 use super::plan::{Base, Group, Plan, Source};
+use super::predicated_off::goes_on;
 use super::source::is_found_on_device;
 use super::text::*;
 use crate::patch::{Patch, line};
@@ -296,6 +297,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 "selp.b64 {redirected}, {}, {pointer}, {outside};",
                 sink(group)
             );
+        }
+        if let (true, Some(guard)) = (group.skips, guard) {
+            goes_on(Op::Family(GO, number), guard, outside, out);
         }
     }
 

@@ -113,6 +113,7 @@ impl Emit<'_, '_, '_> {
 
     /// Declares the registers that checks use.
     fn declare(&self, out: &mut String) {
+        let plan = self.plan;
         line!(out, ".reg .pred {OUTSIDE}, {OTHER};");
         if self.reports.traps {
             line!(out, ".reg .pred {UNHARMED};");
@@ -140,6 +141,9 @@ impl Emit<'_, '_, '_> {
             line!(out, ".reg .b64 {GIVEN_BASE}, {GIVEN_SIZE};");
         }
         self.declare_of_windows(out);
+        if plan.has_windows(self.analysis) || plan.groups.iter().any(|group| group.skips) {
+            line!(out, ".reg .pred {GO}<{}>;", plan.groups.len());
+        }
         if self.plan.groups.iter().any(|group| group.stops) {
             line!(out, ".reg .pred {STOP}, {GO_ON};");
         }
@@ -320,7 +324,6 @@ impl Emit<'_, '_, '_> {
             line!(out, ".reg .b32 {IN_SPACE}<{roots}>;");
             line!(out, ".reg .b64 {IN_SPACE_WIDE}<{roots}>;");
         }
-        line!(out, ".reg .pred {GO}<{}>;", plan.groups.len());
         let in_space = plan
             .needed_in_space
             .iter()

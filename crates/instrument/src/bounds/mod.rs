@@ -5,9 +5,9 @@
 //! proofs are the same.
 //!
 //! Checks are part of the data flow, because branches are slower
-//! (measurements.md; cuCatch branches): check code compares, selects the
-//! address of a sink, and keeps the site. The thread writes one record when it
-//! exits. An access that fails its check reads zero, or its write is discarded.
+//! (measurements.md; cuCatch branches): check code compares, and keeps the site;
+//! the access is predicated off, or check code selects the address of a sink for
+//! it. The thread writes one record when it exits. An access that fails its check reads zero, or its write is discarded.
 //! No check traps or returns early, and no lane leaves the program's own path.
 //!
 //! The pass must never report a legal access. Where the provenance is
@@ -32,6 +32,7 @@ mod predicated_off;
 mod prove;
 mod residual;
 mod shadow;
+mod skipped;
 mod source;
 mod strings;
 mod text;
