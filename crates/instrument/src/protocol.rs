@@ -74,6 +74,10 @@ pub(crate) mod register {
     pub(crate) const RECORD_BASE: &str = "%__rf_record_base";
     /// See `RECORD_BASE`.
     pub(crate) const RECORD_SIZE: &str = "%__rf_record_size";
+    /// A part of the record that is being written.
+    pub(crate) const RECORD_WORD: &str = "%__rf_record_word";
+    /// What is added to it.
+    pub(crate) const RECORD_PART: &str = "%__rf_record_part";
     /// The program's next instruction is left out.
     pub(crate) const STOP: &str = "%__rf_stop";
     /// Replaces its guard.

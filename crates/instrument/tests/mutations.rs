@@ -45,7 +45,8 @@ fn module_of(source: &str) -> String {
 fn inserted(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let mut is_helper = false;
-    for (place, line) in text.lines().enumerate() {
+    let lines: Vec<&str> = text.lines().collect();
+    for (place, line) in lines.iter().copied().enumerate() {
         if line.starts_with(".func") || line.starts_with(".visible") || line.starts_with(".weak") {
             let known = [
                 "block", "blocks", "lookup", "append", "text", "malloc", "free", "still",
@@ -58,7 +59,8 @@ fn inserted(text: &str) -> Vec<usize> {
         }
         let is_own = ["%__rf_", "$__rf_", "__ringfence_"];
         let is_head = line.starts_with('.') || line.starts_with("//");
-        if !is_helper && !is_head && is_own.iter().any(|own| line.contains(own)) {
+        let is_own = is_own.iter().any(|own| line.contains(own));
+        if !is_helper && !is_head && (is_own || sets_result(&lines[place..])) {
             found.push(place);
         }
         if line.starts_with('}') {
@@ -68,17 +70,30 @@ fn inserted(text: &str) -> Vec<usize> {
     found
 }
 
+/// Whether the first of these lines sets the result of an instruction that is
+/// skipped.
+fn sets_result(lines: &[&str]) -> bool {
+    let is_zero = |line: &str| line.trim().starts_with("mov.b") && line.ends_with(", 0;");
+    let rest = lines.iter().skip_while(|line| is_zero(line));
+    let mut rest = rest
+        .map(|line| line.trim())
+        .skip_while(|line| line.starts_with(".pragma"));
+    is_zero(lines[0]) && rest.next().is_some_and(|line| line.starts_with("@!%__rf_"))
+}
+
 /// The places of the program's own lines in checked copies.
 fn programs(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let (mut is_copy, mut is_body) = (false, false);
-    for (place, line) in text.lines().enumerate() {
+    let lines: Vec<&str> = text.lines().collect();
+    for (place, line) in lines.iter().copied().enumerate() {
         let code = line.trim();
         is_copy |= line.starts_with('.') && line.contains("__ringfence_checked_");
         let is_own = ["__rf_", "__ringfence_"]
             .iter()
             .any(|own| line.contains(own));
         let is_bracket = ["{", "}", ""].contains(&code) || code.starts_with("//");
+        let is_own = is_own || sets_result(&lines[place..]);
         if is_copy && is_body && !is_own && !is_bracket {
             found.push(place);
         }
@@ -120,6 +135,7 @@ fn others(register: &str) -> Vec<String> {
             "%__rf_pieces",
         ],
         &["%__rf_record_base", "%__rf_record_size", "%__rf_address"],
+        &["%__rf_record_word", "%__rf_record_part"],
         &["%__rf_rb", "%__rf_rs"],
         &["%__rf_p", "%__rf_d", "%__rf_l"],
         &["%__rf_dynamic", "%__rf_block"],
@@ -359,7 +375,17 @@ fn reason(lines: &[&str], place: usize, defect: &Defect) -> Option<&'static str>
                 && is_plain(next)
                 && apart(&writes, &next_names)
                 && apart(&next_writes, &names);
-            (is_declaration || is_independent).then_some("neither line needs the other")
+            // Under the verdict, a result may be set behind the access, too.
+            let is_result = line.starts_with("@%__rf_")
+                && line.ends_with(", 0;")
+                && next.contains("%__rf_g")
+                && writes.len() == 1
+                && next_writes.contains(&writes[0]);
+            match () {
+                () if is_declaration || is_independent => Some("neither line needs the other"),
+                () if is_result => Some("the result is set behind the access"),
+                () => None,
+            }
         }
         Kind::LeftOut if line.starts_with(".reg") => {
             Some("registers that are not used are declared")

@@ -74,14 +74,14 @@ fn checks_that_are_needed_must_be_there() {
     for (after, from, to, message) in [
         (
             RESIDUAL,
-            "[%__rf_a1]",
-            "[%rd7]",
+            "@!%__rf_k2 ld.global",
+            "ld.global",
             "an access without a check, of which no launch can be proved",
         ),
         (
             "__ringfence_checked_gather",
-            "[%__rf_a0]",
-            "[%rd5]",
+            "@!%__rf_k1 ld.global",
+            "ld.global",
             "a global or generic access without a check",
         ),
         (

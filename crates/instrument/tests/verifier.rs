@@ -11,13 +11,14 @@ const SOURCE: &str = "\
 .visible .entry kernel(.param .u64 p, .param .u64 q, .param .u32 n)
 {
 	.reg .pred %p<3>;
-	.reg .b32 %r<4>;
+	.reg .b32 %r<5>;
 	.reg .b64 %rd<8>;
 	ld.param.u64 %rd1, [p];
 	ld.param.u64 %rd2, [q];
 	mov.u32 %r1, %tid.x;
 	setp.lt.u32 %p1, %r1, 7;
 	ld.global.u32 %r2, [%rd1+4];
+	ld.global.u32 %r4, [%rd1+8];
 	ld.global.u32 %r3, [%rd1+12];
 	@%p1 st.global.u32 [%rd2], %r2;
 	st.global.u32 [table+60], %r3;
@@ -115,8 +116,8 @@ fn each_defect_is_found() {
         ),
         (
             copy,
-            "setp.ge.and.u64 %__rf_q, %__rf_o, %__rf_m1, %p1",
-            "setp.ge.u64 %__rf_q, %__rf_o, %__rf_m1",
+            "setp.ge.and.u64 %__rf_k0, %__rf_o, %__rf_m1, %p1",
+            "setp.ge.u64 %__rf_k0, %__rf_o, %__rf_m1",
             "guard",
         ),
         (copy, "%__rf_m1, %p1", "%__rf_m1, %p2", "guard"),
@@ -144,12 +145,7 @@ fn each_defect_is_found() {
             "selp.b64 %__rf_a0, 35184372154366",
             "not aligned",
         ),
-        (
-            copy,
-            ".reg .b64 %__rf_a<2>;",
-            ".reg .b64 %__rf_a<1>;",
-            "not declared",
-        ),
+        (copy, ".reg .b64 %__rf_a<2>;", "", "not declared"),
         (
             copy,
             "__ringfence_launch[40]",
@@ -374,18 +370,17 @@ fn a_verdict_that_is_used_again_must_still_stand() {
                 "@%__rf_k0 mov.u32 %__rf_site, 3;",
                 "keep its site",
             ),
-            ("@%__rf_k0 mov.u32 %__rf_site, 3;", "", "keep its site"),
             (
-                "setp.ge.u64 %__rf_q, %__rf_o",
+                "@%__rf_k0 mov.u32 %__rf_site, 3;",
+                "",
+                "the site of a read for a write",
+            ),
+            (
+                "setp.ge.u64 %__rf_k1, %__rf_o",
                 "setp.ge.u64 %__rf_k0, %__rf_o",
-                "not the one that is checked|not selected",
+                "without a check",
             ),
-            (".reg .pred %__rf_k<1>;", "", "not declared"),
-            (
-                "selp.b64 %__rf_a2, 35184372219904, %rd1",
-                "selp.b64 %__rf_a2, 35184372154368, %rd1",
-                "the sink is not where",
-            ),
+            (".reg .pred %__rf_k<2>;", "", "not declared"),
         ],
     );
 }
@@ -669,7 +664,7 @@ fn alignment_is_recomputed() {
         ("%rd6, %__rf_b", "setp.ne.or.u32", "setp.eq.or.u32"),
         (
             "%rd6, %__rf_b",
-            "setp.ne.or.u32 %__rf_q, %__rf_x, 0, %__rf_q;",
+            "setp.ne.or.u32 %__rf_k1, %__rf_x, 0, %__rf_k1;",
             "",
         ),
         // That in shared memory.
@@ -685,7 +680,7 @@ fn alignment_is_recomputed() {
         ),
         (
             "sub.s32 %__rf_d",
-            "setp.ne.or.u32 %__rf_k0, %__rf_x, 0, %__rf_k0;",
+            "setp.ne.or.u32 %__rf_k2, %__rf_x, 0, %__rf_k2;",
             "",
         ),
     ] {

@@ -2,9 +2,9 @@
 //! position.
 
 use super::demand::About;
-use super::emit::Emit;
+use super::emit::{Emit, Reports};
 use super::plan::{Call, Plan, Planned};
-use super::predicated_off::{guard, zero};
+use super::predicated_off::{Results, guard};
 use super::strings::CheckedPrint;
 use super::text::*;
 use super::window::FailurePolicy;
@@ -25,12 +25,12 @@ use std::slice::Iter;
 pub(super) fn emit(
     about: About<'_, '_, '_>,
     plan: &Plan,
-    traps: bool,
+    reports: Reports<'_>,
     heap: Heap<'_>,
     slots: &[ParameterSlot],
     patch: &mut Patch,
 ) -> String {
-    let mut emit = Emit::of(about, plan, traps);
+    let mut emit = Emit::of(about, plan, reports);
     emit.body(heap, patch);
     let mut head = String::new();
     emit.head(slots, &mut head);
@@ -184,10 +184,16 @@ impl<'x> Emit<'x, '_, '_> {
         let of_this: Vec<&Planned> =
             std::iter::from_fn(|| accesses.next_if(|p| p.instruction as usize == index)).collect();
         let predicated_off = self.predicated_off(&of_this, inst, patch);
-        if self.traps && of_this.iter().any(|access| access.leads) {
+        if self.reports.traps && of_this.iter().any(|access| access.leads) {
             patch.insert(inst.attached_from, |out| self.trap(out));
         }
+        let results = predicated_off.and_then(|_| Results::of(&self.analysis.code, index));
         if let Some(predicated_off) = predicated_off {
+            if let Some(results) = &results {
+                patch.insert(inst.attached_from, |out| {
+                    results.before(predicated_off.verdict, out);
+                });
+            }
             guard(predicated_off, instruction, patch);
         }
         while let Some(access) = at.planned.next_if(|p| p.instruction as usize == index) {
@@ -202,8 +208,10 @@ impl<'x> Emit<'x, '_, '_> {
                 });
             }
         }
-        if let Some(predicated_off) = predicated_off {
-            zero(predicated_off.verdict, inst, patch);
+        if let (Some(predicated_off), Some(results)) = (predicated_off, results) {
+            patch.insert(instruction.span.end, |out| {
+                results.after(predicated_off.verdict, out);
+            });
         }
     }
 

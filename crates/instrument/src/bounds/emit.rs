@@ -11,11 +11,13 @@ use super::aligned::{Address, Aligned, Limit, or_misaligned};
 use super::demand::About;
 use super::pieces::{limit, lookup_in, operand_name, outside_only, reg, sink, still};
 use super::plan::{Base, Group, Plan, Source};
+use super::predicated_off::goes_on;
 use super::source::is_found_on_device;
 use super::text::*;
 use crate::patch::{Patch, line};
 use crate::protocol::LABEL_PREFIX;
 use crate::shadow;
+use crate::support::RecordCode;
 use analysis::{Analysis, Definition, Nameable, Register, Root, RootId, ValueId};
 use model::layout::UNBOUNDED;
 use model::layout::shadow::Encoding;
@@ -23,12 +25,20 @@ use ptx::table::Extent;
 use ptx::{Guard, Instruction, Mnemonic, OperandKind};
 use rustc_hash::FxHashMap;
 
+/// What happens once a check has failed.
+#[derive(Clone, Copy)]
+pub(super) struct Reports<'x> {
+    /// The code that writes a record.
+    pub(super) record: &'x RecordCode,
+    /// A thread that fails a check traps there.
+    pub(super) traps: bool,
+}
+
 pub(super) struct Emit<'x, 'm, 'a> {
     pub(super) analysis: &'x Analysis<'m, 'a>,
     pub(super) nameable: &'x Nameable<'x, 'a>,
     pub(super) plan: &'x Plan,
-    /// A thread that fails a check traps there.
-    pub(super) traps: bool,
+    pub(super) reports: Reports<'x>,
     /// Number of each limit register.
     limits: FxHashMap<Limit, u32>,
     /// The same, in order of number.
@@ -55,13 +65,13 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
     pub(super) fn of(
         About { analysis, nameable }: About<'x, 'm, 'a>,
         plan: &'x Plan,
-        traps: bool,
+        reports: Reports<'x>,
     ) -> Self {
         let mut emit = Emit {
             analysis,
             nameable,
             plan,
-            traps,
+            reports,
             limits: FxHashMap::default(),
             limit_list: Vec::new(),
             shadows: FxHashMap::default(),
@@ -287,6 +297,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 "selp.b64 {redirected}, {}, {pointer}, {outside};",
                 sink(group)
             );
+        }
+        if let (true, Some(guard)) = (group.skips, guard) {
+            goes_on(Op::Family(GO, number), guard, outside, out);
         }
     }
 

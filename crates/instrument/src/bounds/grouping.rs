@@ -354,6 +354,7 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             site,
             lanes: found.access.lanes,
             redirects: policy == FailurePolicy::Redirected,
+            skips: false,
             stops: policy == FailurePolicy::Stopped,
         });
         self.plan.accesses.push(Planned {

@@ -8,15 +8,15 @@ use super::text::*;
 use super::window::Window;
 use crate::parameters::ParameterSlot;
 use crate::patch::line;
-use crate::protocol::APPEND;
-use crate::support::RESERVED_SHARED;
+use crate::protocol::{APPEND, LABEL_PREFIX};
+use crate::support::{RESERVED_SHARED, Scratch, Values};
 use analysis::{Root, RootId};
 use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::Guard;
 use rustc_hash::FxHashSet;
 
 impl Emit<'_, '_, '_> {
-    /// Appends a record where a thread leaves, if it has one.
+    /// Writes a record where a thread leaves, if it has one.
     pub(super) fn report(&mut self, guard: Option<Guard<'_>>, out: &mut String) {
         if self.plan.is_empty() {
             return;
@@ -30,22 +30,31 @@ impl Emit<'_, '_, '_> {
                 line!(out, "setp.eq.or.s32 {OUTSIDE}, {SITE}, 0, {not}{register};");
             }
         }
-        self.append_unless(OUTSIDE, "", out);
+        let done = self.done();
+        line!(out, "@{OUTSIDE} bra {done};");
+        let scratch = Scratch {
+            wide: [&OFFSET, &SCRATCH, &SCRATCH2],
+            narrow: [&RECORD_WORD, &RECORD_PART],
+            predicates: [&OUTSIDE, &OTHER],
+        };
+        let has_bounds = self.plan.records_bounds;
+        let values = Values {
+            site: &SITE,
+            address: &ADDRESS,
+            bounds: has_bounds.then_some((&RECORD_BASE, &RECORD_SIZE)),
+            launch: self.plan.launch.then_some(LAUNCH_PARAMETER),
+        };
+        self.reports.record.write(&scratch, &values, &done, out);
+        line!(out, "{done}:");
     }
 
-    /// Stops a thread that has failed a check, after its record.
+    /// Stops a thread that has failed a check, after its record. The guard of the
+    /// trap is a register of its own, so that the verifier can distinguish it from
+    /// the program's code.
     pub(super) fn trap(&mut self, out: &mut String) {
         line!(out, "setp.eq.s32 {UNHARMED}, {SITE}, 0;");
-        // Guarded by a register of its own, so that the verifier can
-        // distinguish it from the program's code.
-        self.append_unless(UNHARMED, &format!("@!{UNHARMED} trap;\n\t"), out);
-    }
-
-    /// Appends the record, then executes `then`.
-    fn append_unless(&mut self, unless: Op<'_>, then: &str, out: &mut String) {
-        let number = self.labels;
-        self.labels += 1;
-        line!(out, "@{unless} bra $__rf_done{number};");
+        let done = self.done();
+        line!(out, "@{UNHARMED} bra {done};");
         if self.plan.launch {
             line!(out, "ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];");
         } else {
@@ -72,8 +81,15 @@ impl Emit<'_, '_, '_> {
             "call {APPEND}, (__ringfence_0, __ringfence_1, __ringfence_2, __ringfence_3, __ringfence_4);"
         );
         line!(out, "}}");
-        out.push_str(then);
-        line!(out, "$__rf_done{number}:");
+        line!(out, "@!{UNHARMED} trap;");
+        line!(out, "{done}:");
+    }
+
+    /// A label behind the code that leaves a record.
+    fn done(&mut self) -> String {
+        let number = self.labels;
+        self.labels += 1;
+        format!("{LABEL_PREFIX}done{number}")
     }
 
     /// Declarations and values that are computed once, at the top of the body.
@@ -97,8 +113,9 @@ impl Emit<'_, '_, '_> {
 
     /// Declares the registers that checks use.
     fn declare(&self, out: &mut String) {
+        let plan = self.plan;
         line!(out, ".reg .pred {OUTSIDE}, {OTHER};");
-        if self.traps {
+        if self.reports.traps {
             line!(out, ".reg .pred {UNHARMED};");
         }
         if self.plan.kept_verdicts > 0 {
@@ -108,7 +125,7 @@ impl Emit<'_, '_, '_> {
         if strings > 0 {
             line!(out, ".reg .pred {CUT}<{strings}>;");
         }
-        line!(out, ".reg .b32 {SITE};");
+        line!(out, ".reg .b32 {SITE}, {RECORD_WORD}, {RECORD_PART};");
         line!(
             out,
             ".reg .b64 {ADDRESS}, {RECORD_BASE}, {RECORD_SIZE}, {WEAK_BASE}, {WEAK_SIZE};"
@@ -124,6 +141,9 @@ impl Emit<'_, '_, '_> {
             line!(out, ".reg .b64 {GIVEN_BASE}, {GIVEN_SIZE};");
         }
         self.declare_of_windows(out);
+        if plan.has_windows(self.analysis) || plan.groups.iter().any(|group| group.skips) {
+            line!(out, ".reg .pred {GO}<{}>;", plan.groups.len());
+        }
         if self.plan.groups.iter().any(|group| group.stops) {
             line!(out, ".reg .pred {STOP}, {GO_ON};");
         }
@@ -304,7 +324,6 @@ impl Emit<'_, '_, '_> {
             line!(out, ".reg .b32 {IN_SPACE}<{roots}>;");
             line!(out, ".reg .b64 {IN_SPACE_WIDE}<{roots}>;");
         }
-        line!(out, ".reg .pred {GO}<{}>;", plan.groups.len());
         let in_space = plan
             .needed_in_space
             .iter()

@@ -5,9 +5,9 @@
 //! proofs are the same.
 //!
 //! Checks are part of the data flow, because branches are slower
-//! (measurements.md; cuCatch branches): check code compares, selects the
-//! address of a sink, and keeps the site. The thread writes one record when it
-//! exits. An access that fails its check reads zero, or its write is discarded.
+//! (measurements.md; cuCatch branches): check code compares, and keeps the site;
+//! the access is predicated off, or check code selects the address of a sink for
+//! it. The thread writes one record when it exits. An access that fails its check reads zero, or its write is discarded.
 //! No check traps or returns early, and no lane leaves the program's own path.
 //!
 //! The pass must never report a legal access. Where the provenance is
@@ -32,6 +32,7 @@ mod predicated_off;
 mod prove;
 mod residual;
 mod shadow;
+mod skipped;
 mod source;
 mod strings;
 mod text;
@@ -43,11 +44,13 @@ use crate::parameters::{self, ParameterSlot};
 use crate::patch::{Patch, put};
 use crate::protocol::{CALLED, LABEL_PREFIX, NAME_PREFIX, REGISTER_PREFIX};
 use crate::sites::Sites;
+use crate::support::RecordCode;
 use crate::{device_heap, device_runtime, support};
 use across::FunctionSummary;
 use analysis::{Analysis, Lost, ModuleSymbols, Nameable, Program, Texts, end_of_declarations};
 use callees::{Done, finish_allocations, finish_entries, stack_is_unknown};
 use demand::About;
+use emit::Reports;
 use model::layout::shadow::{Encoding, LAUNCH_WINDOW};
 use model::layout::{
     CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, RESIDUAL_PREFIX,
@@ -83,6 +86,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         texts: Texts::of(&module),
         checked,
         trap: options.trap,
+        record: RecordCode::of(&module, tag),
         shadow: options.shadow,
         sites: Sites::of(&module),
         out: String::with_capacity(source.len() * 3),
@@ -168,6 +172,8 @@ struct Pass<'x, 'a> {
     checked: Checked,
     /// Threads that fail a check trap.
     trap: bool,
+    /// The code that writes records.
+    record: RecordCode,
     /// See [`Options::shadow`].
     shadow: Option<Encoding>,
     sites: Sites<'a>,
@@ -389,7 +395,10 @@ impl<'x, 'a> Pass<'x, 'a> {
         let head = body::emit(
             About { analysis, nameable },
             plan,
-            self.trap,
+            Reports {
+                record: &self.record,
+                traps: self.trap,
+            },
             body::Heap {
                 calls: &summary.heap_calls,
                 tag: self.tag,

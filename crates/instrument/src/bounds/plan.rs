@@ -87,6 +87,9 @@ pub(super) struct Group {
     pub(super) lanes: u32,
     /// Some member's address is replaced by a sink's where the check fails.
     pub(super) redirects: bool,
+    /// Its members, at global or generic addresses, are skipped where the check
+    /// fails.
+    pub(super) skips: bool,
     /// Some member's instruction is skipped where the check fails.
     pub(super) stops: bool,
 }
@@ -239,6 +242,7 @@ impl Plan {
         };
         planner.accesses(sites)?;
         planner.plan.settle_alignment(analysis);
+        planner.plan.settle_skipped(analysis);
         planner.plan.settle_twins();
         planner.plan.own_frame = window::own_frame(&analysis.code, nameable);
         planner.plan.need_for_groups(about);
@@ -272,7 +276,7 @@ impl Plan {
         // Members are skipped by their group's verdict, wherever they are.
         for index in 0..self.groups.len() {
             let group = &self.groups[index];
-            if group.window.is_none() && !group.stops {
+            if group.window.is_none() && !group.stops && !group.skips {
                 continue;
             }
             let owner = group.twin.map_or(index, |twin| twin as usize);

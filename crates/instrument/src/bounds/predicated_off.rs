@@ -1,6 +1,7 @@
-//! Predicates off an access that fails its check and has no sink. Where the
+//! Predicates off an access that fails its check and goes to no sink. Where the
 //! access is skipped, its result is zero; the result of a wait on a barrier is
-//! true.
+//! true. Results are set before the access: behind it, they would have to wait
+//! for it.
 //!
 //! Most instructions are skipped lane by lane. Some instructions must be
 //! executed by all lanes of a warp together (PTX ISA, `.aligned`). All lanes
@@ -15,8 +16,8 @@ use super::pieces::{operand_name, outside_only};
 use super::plan::Planned;
 use super::text::*;
 use super::window::FailurePolicy;
-use crate::patch::{Patch, line};
-use analysis::Inst;
+use crate::patch::{Patch, line, put};
+use analysis::{Code, Inst, Referent, Role};
 use ptx::table::{Access, Predication, Width};
 use ptx::{Guard, Instruction, Mnemonic, Modifier, OperandKind};
 
@@ -195,33 +196,87 @@ pub(super) fn guard(
     }
 }
 
-/// Sets the destination registers of a skipped instruction.
-pub(super) fn zero(verdict: Op<'_>, inst: &Inst<'_, '_>, patch: &mut Patch) {
-    let instruction = inst.instruction;
-    let Some(result) = result_of(instruction) else {
-        return;
-    };
-    let bits = u32::from(inst.register_bytes) * 8;
-    let mut one = |kind: &OperandKind<'_>| {
-        let OperandKind::Name(name) = kind else {
-            return;
+/// Whether an instruction reads what an operand refers to.
+pub(super) fn is_read(code: &Code<'_, '_>, index: usize, referent: Referent) -> bool {
+    let mut references = code.references_of(index).iter();
+    references.any(|reference| reference.role != Role::Write && reference.referent == referent)
+}
+
+/// The registers that a skipped instruction does not write, with the places of
+/// their settings.
+pub(super) struct Results<'a> {
+    /// Set to zero before the instruction.
+    before: Vec<&'a str>,
+    /// Behind it, because it reads them.
+    after: Vec<&'a str>,
+    bits: u32,
+    outcome: Outcome,
+    /// Under the verdict only: where the guard is false, they keep their values.
+    is_guarded: bool,
+}
+
+impl<'a> Results<'a> {
+    pub(super) fn of(code: &Code<'_, 'a>, index: usize) -> Option<Results<'a>> {
+        let inst = &code.instructions[index];
+        let outcome = result_of(inst.instruction)?;
+        let mut results = Results {
+            before: Vec::new(),
+            after: Vec::new(),
+            bits: u32::from(inst.register_bytes) * 8,
+            outcome,
+            is_guarded: inst.instruction.guard.is_some(),
         };
-        patch.insert(instruction.span.end, |out| match result {
-            Outcome::Zero if matches!(bits, 16 | 32 | 64) => {
-                out.push_str(&format!("\n\t@{verdict} mov.b{bits} {name}, 0;"));
-            }
-            Outcome::Zero => {}
-            Outcome::True => {
-                out.push_str(&format!("\n\tor.pred {name}, {name}, {verdict};"));
-            }
-        });
-    };
-    match instruction.operands.first().map(|operand| &operand.kind) {
-        Some(OperandKind::Vector(elements)) => {
-            elements.iter().for_each(|element| one(&element.kind))
+        if outcome == Outcome::Zero && !matches!(results.bits, 16 | 32 | 64) {
+            return None;
         }
-        Some(kind) => one(kind),
-        None => {}
+        let reads_some = code.references_of(index).iter().any(|reference| {
+            reference.role == Role::Write && is_read(code, index, reference.referent)
+        });
+        let is_before = outcome == Outcome::Zero && !reads_some;
+        let mut one = |kind: &OperandKind<'a>| {
+            if let OperandKind::Name(name) = kind {
+                match is_before {
+                    true => results.before.push(name),
+                    false => results.after.push(name),
+                }
+            }
+        };
+        match inst
+            .instruction
+            .operands
+            .first()
+            .map(|operand| &operand.kind)
+        {
+            Some(OperandKind::Vector(elements)) => {
+                elements.iter().for_each(|element| one(&element.kind));
+            }
+            Some(kind) => one(kind),
+            None => {}
+        }
+        Some(results)
+    }
+
+    /// The code before the instruction.
+    pub(super) fn before(&self, verdict: Op<'_>, out: &mut String) {
+        for name in &self.before {
+            if self.is_guarded {
+                put(out, format_args!("@{verdict} "));
+            }
+            line!(out, "mov.b{} {name}, 0;", self.bits);
+        }
+    }
+
+    /// The code behind it.
+    pub(super) fn after(&self, verdict: Op<'_>, out: &mut String) {
+        for name in &self.after {
+            match self.outcome {
+                Outcome::Zero => put(
+                    out,
+                    format_args!("\n\t@{verdict} mov.b{} {name}, 0;", self.bits),
+                ),
+                Outcome::True => put(out, format_args!("\n\tor.pred {name}, {name}, {verdict};")),
+            }
+        }
     }
 }
 

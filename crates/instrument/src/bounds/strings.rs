@@ -227,7 +227,7 @@ impl<'a> Emit<'_, '_, 'a> {
             line!(out, "@{cut} mov.u32 {SITE}, {};", string.site.0);
             line!(out, "@{cut} mov.b64 {ADDRESS}, {OFFSET};");
         }
-        if self.traps {
+        if self.reports.traps {
             self.trap(out);
         }
         // An empty string, which lies where reads that fail go.

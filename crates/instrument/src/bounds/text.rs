@@ -71,3 +71,5 @@ pub(super) const SITE: Op<'static> = Op::Single(register::SITE);
 pub(super) const ADDRESS: Op<'static> = Op::Single(register::ADDRESS);
 pub(super) const RECORD_BASE: Op<'static> = Op::Single(register::RECORD_BASE);
 pub(super) const RECORD_SIZE: Op<'static> = Op::Single(register::RECORD_SIZE);
+pub(super) const RECORD_WORD: Op<'static> = Op::Single(register::RECORD_WORD);
+pub(super) const RECORD_PART: Op<'static> = Op::Single(register::RECORD_PART);

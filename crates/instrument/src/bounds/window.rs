@@ -88,7 +88,8 @@ impl Window {
 /// The policy for an access that fails its check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailurePolicy {
-    /// Its address is replaced by a sink's: global and generic addresses.
+    /// Its address is replaced by a sink's: global and generic addresses, unless
+    /// `skipped` settles that they are skipped, too.
     Redirected,
     /// The access is skipped; the result of a read is zero.
     Skipped,

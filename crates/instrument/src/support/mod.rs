@@ -7,6 +7,7 @@
 //! own.
 
 mod dispatch;
+mod record;
 
 use crate::protocol::{APPEND, LOOKUP, TEXT};
 use crate::shadow;
@@ -14,7 +15,7 @@ use analysis::prints;
 pub(crate) use dispatch::{Dispatch, prototype};
 use model::layout as l;
 use model::layout::shadow::Encoding;
-use std::mem::offset_of;
+pub(crate) use record::{RecordCode, Scratch, Values};
 
 /// Bytes that the system keeps at the start of each block's shared memory
 /// and that `%total_smem_size` does not count (1 KiB from sm_80 on).
@@ -183,98 +184,38 @@ $__rf_window:
     )
 }
 
+/// A function with the code that writes a record.
 fn append(module: &ptx::Module<'_>, tag: u64) -> String {
-    // The record must be whole before its number can be seen.
-    let publish = if module.architecture() >= 70 {
-        "st.release.sys.global.u64 [%__rf_s], %__rf_n;"
-    } else {
-        "membar.sys;\n\tst.volatile.global.u64 [%__rf_s], %__rf_n;"
+    let scratch = Scratch {
+        wide: [&"%__rf_n", &"%__rf_t", &"%__rf_v"],
+        narrow: [&"%__rf_x", &"%__rf_y"],
+        predicates: [&"%__rf_q", &"%__rf_r"],
     };
-    let mut windows = vec![
-        ("shared", l::WINDOW_SHARED),
-        ("local", l::WINDOW_LOCAL),
-        ("const", l::WINDOW_CONSTANT),
-    ];
-    if has_isspacep_param(module) {
-        windows.push(("param", l::WINDOW_PARAMETER));
-    }
-    let windows: String = windows
-        .iter()
-        .map(|(space, window)| {
-            format!(
-                "\tisspacep.{space} %__rf_q, %__rf_v;\n\tselp.b32 %__rf_y, {}, 0, %__rf_q;\n\t\
-                 or.b32 %__rf_x, %__rf_x, %__rf_y;\n",
-                window << l::WINDOW_SHIFT
-            )
-        })
-        .collect();
+    let values = Values {
+        site: &"%__rf_w",
+        address: &"%__rf_a",
+        bounds: Some((&"%__rf_b", &"%__rf_s")),
+        launch: Some("__ringfence_number"),
+    };
+    let mut code = String::new();
+    RecordCode::of(module, tag).write(&scratch, &values, &"$__rf_full", &mut code);
     format!(
         "
 // One record of a violated check.
 .func {APPEND} (.param .b32 __ringfence_site, .param .b64 __ringfence_address, .param .b64 __ringfence_base, .param .b64 __ringfence_size, .param .b64 __ringfence_number)
 {{
-	.reg .pred %__rf_q;
-	.reg .b32 %__rf_w, %__rf_x, %__rf_y, %__rf_z;
-	.reg .b64 %__rf_n, %__rf_t, %__rf_s, %__rf_v;
-	mov.b64 %__rf_t, {head};
-	atom.global.add.u64 %__rf_n, [%__rf_t], 1;
-	mov.b64 %__rf_t, {tail};
-	ld.volatile.global.u64 %__rf_v, [%__rf_t];
-	sub.s64 %__rf_v, %__rf_n, %__rf_v;
-	setp.ge.u64 %__rf_q, %__rf_v, {capacity};
-	@%__rf_q bra $__rf_full;
-	and.b64 %__rf_s, %__rf_n, {slot_mask};
-	shl.b64 %__rf_s, %__rf_s, {record_shift};
-	add.s64 %__rf_s, %__rf_s, {records};
-	mov.b64 %__rf_v, {tag};
-	st.global.b64 [%__rf_s+{module}], %__rf_v;
-	ld.param.b64 %__rf_v, [__ringfence_address];
-	st.global.b64 [%__rf_s+{address}], %__rf_v;
-	ld.param.b64 %__rf_v, [__ringfence_base];
-	st.global.b64 [%__rf_s+{base}], %__rf_v;
-	ld.param.b64 %__rf_v, [__ringfence_size];
-	st.global.b64 [%__rf_s+{size}], %__rf_v;
-	ld.param.b64 %__rf_v, [__ringfence_number];
-	st.global.b64 [%__rf_s+{launch}], %__rf_v;
+	.reg .pred %__rf_q, %__rf_r;
+	.reg .b32 %__rf_w, %__rf_x, %__rf_y;
+	.reg .b64 %__rf_n, %__rf_t, %__rf_v, %__rf_a, %__rf_b, %__rf_s;
 	ld.param.b32 %__rf_w, [__ringfence_site];
-	st.global.b32 [%__rf_s+{site}], %__rf_w;
-	mov.u32 %__rf_x, %tid.x;
-	mov.u32 %__rf_y, %tid.y;
-	mov.u32 %__rf_z, %tid.z;
-	shl.b32 %__rf_y, %__rf_y, 10;
-	shl.b32 %__rf_z, %__rf_z, 20;
-	or.b32 %__rf_x, %__rf_x, %__rf_y;
-	or.b32 %__rf_x, %__rf_x, %__rf_z;
-	ld.param.b64 %__rf_v, [__ringfence_base];
-{windows}	st.global.b32 [%__rf_s+{thread}], %__rf_x;
-	mov.u32 %__rf_x, %ctaid.x;
-	st.global.b32 [%__rf_s+{block_x}], %__rf_x;
-	mov.u32 %__rf_y, %ctaid.y;
-	mov.u32 %__rf_z, %ctaid.z;
-	shl.b32 %__rf_z, %__rf_z, 16;
-	or.b32 %__rf_y, %__rf_y, %__rf_z;
-	st.global.b32 [%__rf_s+{block_yz}], %__rf_y;
-	add.s64 %__rf_n, %__rf_n, 1;
-	{publish}
+	ld.param.b64 %__rf_a, [__ringfence_address];
+	ld.param.b64 %__rf_b, [__ringfence_base];
+	ld.param.b64 %__rf_s, [__ringfence_size];
+	{code}
 $__rf_full:
 	ret;
 }}
 ",
-        head = l::RING_HEAD,
-        tail = l::RING_TAIL,
-        capacity = l::RING_CAPACITY,
-        slot_mask = l::RING_CAPACITY - 1,
-        record_shift = size_of::<l::Record>().trailing_zeros(),
-        records = l::RING_RECORDS,
-        module = offset_of!(l::Record, module),
-        address = offset_of!(l::Record, address),
-        base = offset_of!(l::Record, base),
-        size = offset_of!(l::Record, size),
-        launch = offset_of!(l::Record, launch),
-        site = offset_of!(l::Record, site),
-        thread = offset_of!(l::Record, thread),
-        block_x = offset_of!(l::Record, block_x),
-        block_yz = offset_of!(l::Record, block_yz),
     )
 }
 

@@ -446,7 +446,15 @@ impl State {
         }
         let Some(site) = verdict.site else { return };
         self.note_needs((name, verdict, site), subject, declared, input);
-        let is_first = self.sited.insert((name.to_owned(), site));
+        let writes = !is_window(subject.access.space) && subject.access.effect != Effect::Read;
+        let key = (name.to_owned(), site);
+        let is_first = !self.sited.contains_key(&key);
+        if *self.sited.entry(key).or_insert(writes) != writes {
+            errors.at(
+                span,
+                "the check keeps the site of a read for a write, or the other way round",
+            );
+        }
         self.unused_sites.remove(&verdict.key(site));
         if is_first && site != self.site_now() {
             errors.at(

@@ -57,6 +57,10 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) frees: bool,
     /// Names the module in records.
     pub(super) tag: u64,
+    /// The module's target has `st.release`.
+    pub(super) releases: bool,
+    /// The module may ask whether an address is a parameter's.
+    pub(super) has_parameter_window: bool,
     /// The site before the function's first, if sites are numbered.
     pub(super) sites_before: Option<u32>,
     /// Calls of `malloc` and `free` go to the device heap.
@@ -135,8 +139,9 @@ pub(super) struct State {
     pub(super) sites: u32,
     /// And those before the body.
     pub(super) sites_before: u32,
-    /// The predicates whose site was compared with that of their first access.
-    pub(super) sited: FxHashSet<(Text, u32)>,
+    /// The predicates whose site was compared with that of their first access, and
+    /// whether that writes global memory: reads have sites of their own.
+    pub(super) sited: FxHashMap<(Text, u32), bool>,
     /// Sites that a check keeps, before an access has them.
     pub(super) unused_sites: BTreeMap<(u32, u32), ptx::Span>,
     /// Verdicts of which none was kept yet.
@@ -195,7 +200,13 @@ fn read(
     state.roots.registers.clone_from(registers);
     for piece in matched {
         match piece {
-            Matched::Added(piece) => state.added(*piece, input, errors),
+            Matched::Added(piece) => {
+                let set = state.predicated_off.set_before();
+                state.added(*piece, input, errors);
+                if set > 0 && state.predicated_off.set_before() == set {
+                    state.no_result_is_set(errors);
+                }
+            }
             Matched::Same(from, to) => state.same(*from, *to, input, errors),
             Matched::Redirected(old, new) => {
                 state.names(new, errors);
@@ -322,6 +333,7 @@ impl State {
 
     /// Scratch registers have other values now.
     fn forget_scratch_registers(&mut self) {
+        self.strings.goes_on();
         self.distance = None;
         self.count = None;
         self.constants.clear();
@@ -333,6 +345,12 @@ impl State {
 
     fn declare(&mut self, variable: &Variable<'_>, errors: &mut Errors<'_>) {
         match (variable.space, variable.range) {
+            (ptx::VariableSpace::Reg, _) if !is_own(variable.name) => {
+                errors.at(
+                    variable.span,
+                    "check code may only declare registers of its own",
+                );
+            }
             (ptx::VariableSpace::Reg, Some(count)) => {
                 self.families.push((variable.name.to_owned(), count));
             }
@@ -352,12 +370,23 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
+        let is_instruction_or_attached = matches!(
+            from,
+            Piece::Statement(Statement::Instruction(_) | Statement::Pragma(_) | Statement::Loc(_))
+        );
+        if !is_instruction_or_attached {
+            self.no_result_is_set(errors);
+        }
         match (from, to) {
             (Piece::Statement(Statement::Label(label)), _) => {
                 if input.is_target(label.name) {
                     self.roots.is_head = false;
                 }
+                // What is above may not have been executed.
+                self.forget_scratch_registers();
                 self.must_be_set(errors, to.span());
+                self.strings.end(to.span(), errors);
+                self.found = None;
                 self.redirects.clear();
                 self.verdicts.clear();
                 self.through.end();
@@ -386,6 +415,8 @@ impl State {
     /// Conditions on a body as a whole.
     fn end(&mut self, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
         self.must_be_set(errors, input.span);
+        self.no_result_is_set(errors);
+        self.strings.end(input.span, errors);
         self.block_ends(input, errors, input.span);
         self.all_bounds_returned(input, errors);
         self.all_needed(input, errors);
@@ -548,6 +579,7 @@ impl State {
     ) {
         let first = name(instruction, 0).unwrap_or("");
         if self.predicated_off.sets(instruction, first)
+            || self.predicated_off.sets_before(instruction, first)
             || self.predicated_off_code(instruction, first)
             || self.string_code(instruction, first)
         {
@@ -654,10 +686,15 @@ impl State {
         ) {
             self.verdicts.clear();
             self.redirects.clear();
+            self.found = None;
             self.through.end();
             return;
         }
         let written = self.written_by(instruction);
+        self.found.take_if(|found| {
+            let guard = found.guard.trim_start_matches('!');
+            written.contains(&found.pointer) || written.iter().any(|name| name == guard)
+        });
         self.through.written(&written);
         let stands = |pointer: &Text, verdict: &Verdict| {
             let guards = verdict.guards.iter();
@@ -672,7 +709,7 @@ impl State {
     }
 
     /// The registers that one of the program's instructions may write.
-    fn written_by(&self, instruction: &Instruction<'_>) -> Vec<Text> {
+    pub(super) fn written_by(&self, instruction: &Instruction<'_>) -> Vec<Text> {
         use ptx::table::Role;
         let mut written: Vec<Text> = Vec::new();
         let mut one = |name: &str| written.push(self.resolve(name));

@@ -343,6 +343,8 @@ impl<'x, 'a> Judge<'x, 'a> {
             frees: self.has_heap && self.old.functions().any(|f| f.name == "free"),
             has_heap: self.has_heap,
             tag: self.tag,
+            releases: self.old.architecture() >= 70,
+            has_parameter_window: self.old.architecture() >= 70 && self.old.version >= (7, 7),
             sites_before: before,
             shadows: shadows(function),
             shadow: self.shadow,

@@ -4,12 +4,13 @@
 use super::Errors;
 use super::checks::{State, Text, integer, name};
 use super::facts::{LeftOut, completion, left_out};
+use super::written::is_own;
 use super::written::number;
 use crate::protocol::REGISTER_PREFIX;
 use crate::protocol::family::GO;
 use crate::protocol::register::{GO_ON, OTHER, STOP};
 use ptx::table::{Predication, classify};
-use ptx::{Instruction, OperandKind};
+use ptx::{Instruction, Operand, OperandKind};
 use rustc_hash::FxHashMap;
 
 /// The instruction that signals to a barrier that bytes have arrived.
@@ -24,12 +25,23 @@ pub(super) struct PredicatedOffCode {
     /// The verdict that the last of the program's instructions was skipped
     /// by, the registers that it writes, and what they must be set to.
     set: Option<(Text, Vec<Text>, LeftOut)>,
+    /// The registers that were set to zero for the program's next instruction.
+    before: Vec<ResultSet>,
     stop: Option<Stop>,
     /// A signal to a barrier: base, offset, bytes.
     completes: Option<Signal>,
     /// The verdict on the barrier that the next instruction signals, if it
     /// needs one.
     barrier: Option<Text>,
+}
+
+/// A register that was set to zero before the instruction that writes it.
+struct ResultSet {
+    register: Text,
+    bits: u32,
+    /// Only where this verdict holds.
+    under: Option<Text>,
+    span: ptx::Span,
 }
 
 /// A signal to a barrier that bytes have arrived.
@@ -67,10 +79,77 @@ fn is_collective(instruction: &Instruction<'_>) -> bool {
     classify(instruction).is_some_and(|info| info.predication == Predication::Warp)
 }
 
+/// Whether an instruction reads a register.
+fn is_source(instruction: &Instruction<'_>, register: &str) -> bool {
+    let sources = instruction.operands.get(1..).unwrap_or_default();
+    sources.iter().any(|operand| names(operand, register))
+}
+
+/// Whether an operand names a register.
+fn names(operand: &Operand<'_>, register: &str) -> bool {
+    match &operand.kind {
+        OperandKind::Name(name) | OperandKind::Not(name) | OperandKind::NameOffset(name, _) => {
+            // Or a component of a vector: `%v.x`.
+            let rest = name.strip_prefix(register);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        }
+        OperandKind::Text(text) => text.contains(register),
+        OperandKind::Pair(left, right) => *left == register || *right == register,
+        OperandKind::Vector(elements) | OperandKind::List(elements) => {
+            elements.iter().any(|element| names(element, register))
+        }
+        OperandKind::Address(address) => {
+            address.base == Some(register)
+                || address.coordinates.iter().any(|of| names(of, register))
+        }
+        _ => false,
+    }
+}
+
 impl PredicatedOffCode {
     /// The access to an instruction's barrier has a verdict.
     pub(super) fn of_barrier(&mut self, verdict: &str) {
         self.barrier = Some(verdict.to_owned());
+    }
+
+    /// A verdict is made anew: what was made of the old one is not about it.
+    pub(super) fn remade(&mut self, verdict: &str) {
+        self.go.retain(|_, (_, _, of)| of != verdict);
+        let is_of = |name: &Text| name == verdict;
+        self.stop.take_if(|stop| stop.verdicts.iter().any(is_of));
+    }
+
+    /// How many registers were set for the program's next instruction.
+    pub(super) fn set_before(&self) -> usize {
+        self.before.len()
+    }
+
+    /// Whether an instruction sets a register of the program to zero, for the
+    /// program's next instruction.
+    pub(super) fn sets_before(&mut self, instruction: &Instruction<'_>, first: &str) -> bool {
+        let bits = match instruction.opcode.text {
+            "mov.b16" => 16,
+            "mov.b32" => 32,
+            "mov.b64" => 64,
+            _ => return false,
+        };
+        let under = match instruction.guard {
+            None => None,
+            Some(guard) if !guard.negated && is_own(guard.register) => {
+                Some(guard.register.to_owned())
+            }
+            Some(_) => return false,
+        };
+        if first.is_empty() || is_own(first) || integer(instruction, 1) != Some(0) {
+            return false;
+        }
+        self.before.push(ResultSet {
+            register: first.to_owned(),
+            bits,
+            under,
+            span: instruction.span,
+        });
+        true
     }
 
     /// Whether an instruction sets what the one before it did not.
@@ -154,13 +233,30 @@ impl State {
                     && (number(first, GO).is_some() || [GO_ON, OTHER].contains(&first)) =>
             {
                 let negated = instruction.opcode.text == "or.pred";
+                self.seal(&other);
                 self.predicated_off
                     .go
                     .insert(first.to_owned(), (one, negated, other));
             }
             _ => return false,
         }
+        if let ("mov.pred" | "or.pred" | "vote.sync.any.pred", STOP, Some(stop)) = (
+            instruction.opcode.text,
+            first,
+            self.predicated_off.stop.as_ref(),
+        ) {
+            for verdict in stop.verdicts.clone() {
+                self.seal(&verdict);
+            }
+        }
         true
+    }
+
+    /// Something is made of a verdict: it may not change any more.
+    fn seal(&mut self, verdict: &str) {
+        if let Some(verdict) = self.verdicts.get_mut(verdict) {
+            verdict.is_sealed = true;
+        }
     }
 
     /// A signal to a barrier: where the next instruction is skipped, unless the
@@ -268,11 +364,11 @@ impl State {
             );
         }
         let (Some(verdict), Some(outcome)) = (verdict, left_out(old)) else {
-            return;
+            return self.no_result_is_set(errors);
         };
         // A move cannot write zero to registers of other sizes.
         if outcome == LeftOut::Zero && !matches!(bytes, 2 | 4 | 8) {
-            return;
+            return self.no_result_is_set(errors);
         }
         let mut written = Vec::new();
         let mut one = |kind: &OperandKind<'_>| {
@@ -285,7 +381,39 @@ impl State {
             Some(kind) => one(kind),
             None => {}
         }
+        // Where the program's guard is false, the registers keep their values.
+        let has_guard = old.guard.is_some();
+        let sets = |set: &ResultSet| {
+            let is_under = match &set.under {
+                Some(under) => *under == verdict,
+                None => !has_guard,
+            };
+            is_under && set.bits == u32::from(bytes) * 8 && !is_source(old, &set.register)
+        };
+        self.predicated_off.before.retain(|set| {
+            let place = written.iter().position(|name| *name == set.register);
+            match place {
+                Some(place) if outcome == LeftOut::Zero && sets(set) => {
+                    written.remove(place);
+                    false
+                }
+                _ => true,
+            }
+        });
+        self.no_result_is_set(errors);
         self.predicated_off.set = Some((verdict, written, outcome));
+    }
+
+    /// Check code may set a register of the program only for an instruction that
+    /// writes it and may be skipped.
+    pub(super) fn no_result_is_set(&mut self, errors: &mut Errors<'_>) {
+        for set in self.predicated_off.before.drain(..) {
+            let message = format!(
+                "`{}` is set, but not as the result of an instruction that is skipped",
+                set.register
+            );
+            errors.at(set.span, message);
+        }
     }
 
     /// What the last instruction was to set must be set by now.

@@ -5,7 +5,7 @@
 use super::Errors;
 use super::checks::{Input, State, Text};
 use super::roots::under;
-use super::written::{append_unless, reads, word};
+use super::written::{RecordFacts, reads, record_unless_outside, trap_unless_unharmed, word};
 use crate::protocol::LABEL_PREFIX;
 use crate::protocol::register::{ADDRESS, OUTSIDE, RECORD_BASE, RECORD_SIZE, SITE, UNHARMED};
 use ptx::{Instruction, Mnemonic, Span};
@@ -27,7 +27,6 @@ pub(super) struct Reports {
     says_bounds: Option<bool>,
     /// Checks whose bounds the host does not know.
     pub(super) needs_bounds: bool,
-    labels: u32,
 }
 
 impl State {
@@ -58,27 +57,21 @@ impl State {
     /// Code that leaves a record, if there is one.
     fn record_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
         let text = input.new;
-        let compared = format!("setp.eq.s32 {OUTSIDE}, {SITE}, 0;");
-        let (after, guard, unless, then) = if let Some(after) = reads(text, at, &compared) {
-            (after, Text::new(), OUTSIDE, Text::new())
-        } else if let Some(after) =
-            reads(text, at, &format!("setp.eq.or.s32 {OUTSIDE}, {SITE}, 0,"))
-        {
+        let compared = |register: &str| format!("setp.eq.s32 {register}, {SITE}, 0;");
+        let under_guard = format!("setp.eq.or.s32 {OUTSIDE}, {SITE}, 0,");
+        let (after, leaves_under) = if let Some(after) = reads(text, at, &compared(OUTSIDE)) {
+            (after, Some(Text::new()))
+        } else if let Some(after) = reads(text, at, &under_guard) {
             let guard = word(text, after).trim_end_matches(';');
             let under = match guard.strip_prefix('!') {
                 Some(register) => format!("@{register}"),
                 None => format!("@!{guard}"),
             };
-            (
-                reads(text, after, &format!("{guard};"))?,
-                under,
-                OUTSIDE,
-                Text::new(),
-            )
+            (reads(text, after, &format!("{guard};"))?, Some(under))
         } else {
-            let after = reads(text, at, &format!("setp.eq.s32 {UNHARMED}, {SITE}, 0;"))?;
-            (after, Text::new(), UNHARMED, format!("@!{UNHARMED} trap;"))
+            (reads(text, at, &compared(UNHARMED))?, None)
         };
+        let unless = leaves_under.as_ref().map_or(UNHARMED, |_| OUTSIDE);
         let label =
             word(text, reads(text, after, &format!("@{unless} bra"))?).trim_end_matches(';');
         let number: u32 = label
@@ -86,14 +79,25 @@ impl State {
             .strip_prefix("done")?
             .parse()
             .ok()?;
-        for (says, pair) in [(true, (RECORD_BASE, RECORD_SIZE)), (false, ("0", "0"))] {
-            let expected = append_unless(unless, number, input.launch.is_some(), pair, &then);
+        for has_bounds in [true, false] {
+            let facts = RecordFacts {
+                has_bounds,
+                has_launch: input.launch.is_some(),
+                tag: input.tag,
+                releases: input.releases,
+                has_parameter_window: input.has_parameter_window,
+            };
+            let expected = match leaves_under {
+                Some(_) => record_unless_outside(number, facts),
+                None => trap_unless_unharmed(number, facts),
+            };
             if let Some(end) = reads(text, after, &expected) {
-                if *self.reports.says_bounds.get_or_insert(says) != says {
+                if *self.reports.says_bounds.get_or_insert(has_bounds) != has_bounds {
                     return None;
                 }
-                self.reports.labels += 1;
-                if unless == OUTSIDE {
+                if let Some(guard) = leaves_under {
+                    // Its predicate is no verdict any more.
+                    self.verdicts.remove(OUTSIDE);
                     self.reports.left = Some(guard);
                 }
                 return Some(end);

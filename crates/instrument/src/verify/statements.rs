@@ -107,10 +107,12 @@ pub(super) fn matched<'m, 'a>(
             continue;
         }
         if !is_reserved(text) {
-            match expected.next() {
+            match expected.peek().copied() {
                 Some(old_piece) if old_piece.span().text(old) == text => {
-                    out.push(Matched::Same(*old_piece, piece))
+                    expected.next();
+                    out.push(Matched::Same(*old_piece, piece));
                 }
+                Some(_) if sets_zero(piece) => out.push(Matched::Added(piece)),
                 Some(_) => {
                     errors.at(piece.span(), "a statement differs from the source's");
                     return out;
@@ -142,6 +144,21 @@ pub(super) fn matched<'m, 'a>(
         );
     }
     out
+}
+
+/// Whether a piece sets a register to zero: the result of the program's next
+/// instruction, where that is skipped. `predicated_off` verifies which.
+fn sets_zero(piece: Piece<'_, '_>) -> bool {
+    let Piece::Statement(Statement::Instruction(instruction)) = piece else {
+        return false;
+    };
+    instruction.guard.is_none()
+        && instruction.opcode.mnemonic() == Mnemonic::Mov
+        && matches!(
+            &instruction.operands[..],
+            [to, what] if matches!(to.kind, OperandKind::Name(_))
+                && what.kind == OperandKind::Integer(0)
+        )
 }
 
 /// Whether two instructions agree but for the bases of addresses and a verdict

@@ -8,12 +8,16 @@ use super::accesses::host_knows;
 use super::checks::{Input, State, Text, integer, name};
 use super::extents::{Extent, Owed, of_address};
 use super::lookups::Found;
-use crate::protocol::register::{ADDRESS, RECORD_BASE, RECORD_SIZE, SITE, WEAK_BASE, WEAK_SIZE};
+use super::written::number;
+use crate::protocol::family::{CUT, TEXT};
+use crate::protocol::register::{
+    ADDRESS, OFFSET as ANSWER, RECORD_BASE, RECORD_SIZE, SITE, WEAK_BASE, WEAK_SIZE,
+};
 use crate::protocol::{self, NAME_PREFIX, REGISTER_PREFIX};
 use analysis::{Argument, Reference, Referent, Role, printing};
 use model::layout::READ_SINK;
 use model::printf::Most;
-use ptx::{Instruction, Mnemonic, Modifier, OperandKind};
+use ptx::{Instruction, Mnemonic, Modifier, OperandKind, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A place in the arguments: the register with their address, and bytes.
@@ -34,6 +38,9 @@ pub(super) struct Strings {
     is_answered: bool,
     /// By predicate.
     cuts: FxHashMap<Text, Cut>,
+    /// The predicate of the verdict that was just made: the answer and the bounds
+    /// that it is about are still in their registers.
+    current: Option<Text>,
 }
 
 /// The verdict on one string.
@@ -47,16 +54,43 @@ struct Cut {
     site: Option<u32>,
     keeps_address: bool,
     record: (Option<Text>, Option<Text>),
-    /// The argument was replaced.
-    is_replaced: bool,
-    /// And is not back yet.
+    /// The argument was replaced, and is not back yet.
     is_away: bool,
+    /// A string of a call goes by it.
+    is_used: bool,
+    span: Span,
 }
 
 impl Strings {
     /// Whether arguments are not yet what the program made them.
     fn are_away(&self) -> bool {
         self.cuts.values().any(|cut| cut.is_away)
+    }
+
+    /// A register gets another pointer: what was found out is not about that.
+    fn points_elsewhere(&mut self, register: &str) {
+        self.loaded.remove(register);
+        self.zeroed.remove(register);
+        self.asked
+            .take_if(|(asked, _)| asked.iter().any(|name| name == register));
+        self.cuts.retain(|_, cut| cut.asked[0] != register);
+    }
+
+    /// Check code that is not about the last verdict, or the program's code.
+    pub(super) fn goes_on(&mut self) {
+        self.current = None;
+    }
+
+    /// Ends what is known of strings: arguments must be back, and each verdict
+    /// must have been of some use.
+    pub(super) fn end(&mut self, span: Span, errors: &mut Errors<'_>) {
+        if self.are_away() {
+            errors.at(span, "an argument of `printf` was not put back");
+        }
+        for cut in self.cuts.values().filter(|cut| !cut.is_used) {
+            errors.at(cut.span, "a string is checked that no call reads");
+        }
+        *self = Strings::default();
     }
 
     /// A scope of check code begins or ends: what was asked there must have been
@@ -82,7 +116,8 @@ impl Strings {
         first: &str,
         value: &str,
     ) -> bool {
-        let Some(cut) = self.cuts.get_mut(predicate) else {
+        let is_current = self.current.as_deref() == Some(predicate);
+        let Some(cut) = self.cuts.get_mut(predicate).filter(|_| is_current) else {
             return false;
         };
         match (instruction.opcode.text, first) {
@@ -100,8 +135,6 @@ impl Strings {
 }
 /// The answer of a string that stays within its bounds.
 const NONE_OUTSIDE: u64 = u64::MAX;
-/// The register that an answer is in.
-const ANSWER: &str = "%__rf_o";
 
 fn place(instruction: &Instruction<'_>, operand: usize) -> Option<(Text, i64)> {
     match instruction.operands.get(operand).map(|o| &o.kind) {
@@ -122,11 +155,16 @@ impl State {
     /// is nothing else.
     pub(super) fn string_code(&mut self, instruction: &Instruction<'_>, first: &str) -> bool {
         let guard = self.guard_of(instruction);
-        let is_pointer = first.starts_with("%__rf_text");
+        let is_pointer = number(first, TEXT).is_some();
+        let is_about_current = guard.is_some() && guard == self.strings.current;
+        if !is_about_current {
+            self.strings.goes_on();
+        }
         match instruction.opcode.text {
             "mov.b64" if is_pointer => {
-                let is_zero = guard.is_none() && self.text(instruction, 1) == "0";
-                self.strings.loaded.remove(first);
+                let is_zero = guard.is_none()
+                    && self.text(instruction, 1) == "0"
+                    && self.string_changes(first);
                 if is_zero {
                     self.strings.zeroed.insert(first.to_owned());
                 }
@@ -136,8 +174,10 @@ impl State {
                 let Some(place) = self.argument(instruction, 1) else {
                     return false;
                 };
-                let is_zeroed = self.strings.zeroed.remove(first);
-                self.strings.loaded.remove(first);
+                let is_zeroed = self.strings.zeroed.contains(first);
+                if !self.string_changes(first) {
+                    return false;
+                }
                 // Without a value where the guard does not hold, it is none.
                 if guard.is_none() || is_zeroed {
                     let loaded = &mut self.strings.loaded;
@@ -150,7 +190,10 @@ impl State {
                     && to.starts_with(NAME_PREFIX)
                 {
                     let value = self.constant(self.text(instruction, 1));
-                    self.strings.passed.insert(to, value);
+                    self.strings.passed.remove(&to);
+                    let is_passed = guard.is_none();
+                    let passed = is_passed.then_some((to, value));
+                    self.strings.passed.extend(passed);
                 }
                 false
             }
@@ -177,40 +220,64 @@ impl State {
             }
             "ld.param.b64" if first == ANSWER => {
                 self.distance = None;
-                self.strings.is_answered = self.strings.asked.is_some()
+                self.strings.is_answered = guard.is_none()
+                    && self.strings.asked.is_some()
                     && place(instruction, 1) == Some(("__ringfence_4".to_owned(), 0));
                 self.strings.is_answered
             }
-            "setp.ne.s64" | "setp.ne.and.s64" if first.starts_with("%__rf_cut") => {
-                let is_answer = name(instruction, 1) == Some(ANSWER)
-                    && self.text(instruction, 2) == NONE_OUTSIDE.to_string()
-                    && self.strings.is_answered
-                    && guard.is_none();
-                let under = instruction
-                    .operands
-                    .get(3)
-                    .map(|_| self.text(instruction, 3));
-                self.strings.cuts.remove(first);
-                if let (true, Some((asked, found))) = (is_answer, self.strings.asked.take()) {
-                    let cut = Cut {
-                        name: first.to_owned(),
-                        asked,
-                        under,
-                        found,
-                        site: None,
-                        keeps_address: false,
-                        record: (None, None),
-                        is_replaced: false,
-                        is_away: false,
-                    };
-                    self.strings.cuts.insert(first.to_owned(), cut);
-                    return true;
-                }
-                false
+            "setp.ne.s64" | "setp.ne.and.s64" if number(first, CUT).is_some() => {
+                self.cut(instruction, first)
             }
             "st.b64" => self.replaced(instruction).is_some(),
             _ => false,
         }
+    }
+
+    /// Follows the comparison of an answer, which makes a verdict; whether it is
+    /// right.
+    fn cut(&mut self, instruction: &Instruction<'_>, first: &str) -> bool {
+        let is_answer = name(instruction, 1) == Some(ANSWER)
+            && self.text(instruction, 2) == NONE_OUTSIDE.to_string()
+            && self.strings.is_answered
+            && instruction.guard.is_none();
+        let under = instruction
+            .operands
+            .get(3)
+            .map(|_| self.text(instruction, 3));
+        // The arguments that it replaced must be put back by it.
+        let old = self.strings.cuts.remove(first);
+        let is_free = old.is_none_or(|old| !old.is_away && old.is_used);
+        let is_answer = is_answer && is_free;
+        if let (true, Some((asked, found))) = (is_answer, self.strings.asked.take()) {
+            let cut = Cut {
+                name: first.to_owned(),
+                asked,
+                under,
+                found,
+                site: None,
+                keeps_address: false,
+                record: (None, None),
+                is_away: false,
+                is_used: false,
+                span: instruction.span,
+            };
+            self.strings.cuts.insert(first.to_owned(), cut);
+            self.strings.current = Some(first.to_owned());
+            return true;
+        }
+        false
+    }
+
+    /// A register gets another string's address. It may not while the argument
+    /// that it is to be put back into is away.
+    fn string_changes(&mut self, register: &str) -> bool {
+        let mut cuts = self.strings.cuts.values();
+        if cuts.any(|cut| cut.is_away && cut.asked[0] == register) {
+            return false;
+        }
+        self.strings.points_elsewhere(register);
+        self.found.take_if(|found| found.pointer == register);
+        true
     }
 
     /// Follows a store of check code to the program's arguments: of the address
@@ -222,12 +289,12 @@ impl State {
         let cut = self.strings.cuts.get_mut(&guard)?;
         let pointer = &cut.asked[0];
         let (from, _) = self.strings.loaded.get(pointer)?;
-        let is_back = value == *pointer && cut.is_away;
-        if *from != place || !(is_back || value == READ_SINK.to_string()) {
+        let is_back = cut.is_away && value == *pointer;
+        let is_replaced = !cut.is_away && !cut.is_used && value == READ_SINK.to_string();
+        if *from != place || !(is_back || is_replaced) {
             return None;
         }
-        cut.is_replaced |= !is_back;
-        cut.is_away = !is_back;
+        cut.is_away = is_replaced;
         Some(())
     }
 
@@ -242,7 +309,12 @@ impl State {
     ) {
         let mnemonic = old.opcode.mnemonic();
         if matches!(mnemonic, Mnemonic::St | Mnemonic::Ld) && old.opcode.has(Modifier::Param) {
-            // They belong to the call.
+            // They belong to the call, unless they move the arguments.
+            let written = self.written_by(old);
+            let places = self.strings.loaded.values().map(|((base, _), _)| base);
+            if places.into_iter().any(|base| written.contains(base)) {
+                self.strings.end(new.span, errors);
+            }
             return;
         }
         let print = (mnemonic == Mnemonic::Call)
@@ -253,10 +325,7 @@ impl State {
             // Only accesses of the kernel's own have a shadow.
             .filter(|_| input.shadow.is_none());
         let Some(print) = print else {
-            if self.strings.are_away() {
-                errors.at(new.span, "an argument of `printf` was not put back");
-            }
-            self.strings = Strings::default();
+            self.strings.end(new.span, errors);
             return;
         };
         let store = input.analysis.code.instructions[print.buffer as usize].instruction;
@@ -296,6 +365,8 @@ impl State {
             let fits = self.is_cut_of(&cut, argument, buffer, old)
                 && cut.site == Some(self.site_now())
                 && self.is_cut_checked(&cut, owed, input);
+            let is_used = cut.is_used || fits;
+            let cut = Cut { is_used, ..cut };
             self.strings.cuts.insert(cut.name.clone(), cut);
             fits
         })
@@ -323,7 +394,8 @@ impl State {
             && cut.keeps_address
             && cut.record.0.as_ref() == Some(base)
             && cut.record.1.as_ref() == Some(size)
-            && cut.is_replaced
+            && cut.is_away
+            && !cut.is_used
     }
 
     /// Whether a verdict is about the bounds of what the string is derived from.

@@ -433,6 +433,7 @@ impl State {
     /// Begins a verdict.
     pub(super) fn begin(&mut self, predicate: &str, size: Text, less: u64, guards: Vec<Text>) {
         self.verdicts.remove(predicate);
+        self.predicated_off.remade(predicate);
         self.begun += 1;
         let Some(distance) = self.distance.clone() else {
             return;

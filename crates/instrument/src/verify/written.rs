@@ -3,9 +3,16 @@
 //! `protocol` and the layout that host and device share.
 
 use crate::protocol::family::{LIMIT, ROOT_BASE, ROOT_SIZE};
-use crate::protocol::register::{ADDRESS, OTHER, SCRATCH, SCRATCH2, SITE, WEAK_BASE, WEAK_SIZE};
+use crate::protocol::register::{
+    ADDRESS, OFFSET, OTHER, OUTSIDE, RECORD_BASE, RECORD_PART, RECORD_SIZE, RECORD_WORD, SCRATCH,
+    SCRATCH2, SITE, UNHARMED, WEAK_BASE, WEAK_SIZE,
+};
 use crate::protocol::{APPEND, LABEL_PREFIX, LOOKUP, NAME_PREFIX, REGISTER_PREFIX, STILL};
-use model::layout::LAUNCH_PARAMETER;
+use model::layout::{
+    LAUNCH_PARAMETER, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_TAIL, Record, WINDOW_CONSTANT,
+    WINDOW_LOCAL, WINDOW_PARAMETER, WINDOW_SHARED, WINDOW_SHIFT,
+};
+use std::mem::offset_of;
 
 /// The end of the words of `expected` in `text`, from `from` on.
 pub(super) fn reads(text: &str, from: u32, expected: &str) -> Option<u32> {
@@ -128,29 +135,114 @@ impl Limit {
     }
 }
 
-/// Appends the record unless a predicate is true, then executes `then`.
-pub(super) fn append_unless(
-    unless: &str,
-    number: u32,
-    has_launch: bool,
-    (base, size): (&str, &str),
-    then: &str,
-) -> String {
+/// What the record of a body has besides site and address.
+#[derive(Clone, Copy)]
+pub(super) struct RecordFacts {
+    /// Names the module.
+    pub(super) tag: u64,
+    /// The launch has a number, in the launch parameter.
+    pub(super) has_launch: bool,
+    /// The bounds that the address was checked against.
+    pub(super) has_bounds: bool,
+    /// The module may use `st.release`.
+    pub(super) releases: bool,
+    /// It may use `isspacep.param`.
+    pub(super) has_parameter_window: bool,
+}
+
+/// Writes the record unless `OUTSIDE` is true.
+pub(super) fn record_unless_outside(number: u32, facts: RecordFacts) -> String {
+    let label = format!("{LABEL_PREFIX}done{number}");
+    let (at, to) = (SCRATCH, OFFSET);
+    let field = |field: usize, value: &str| format!("st.global.b64 [{at}+{field}], {value}; ");
+    let half = |field: usize| format!("st.global.b32 [{at}+{field}], {RECORD_WORD}; ");
+    let join = |register: &str, shift: u32| {
+        format!(
+            "mov.u32 {RECORD_PART}, {register}; shl.b32 {RECORD_PART}, {RECORD_PART}, {shift}; \
+             or.b32 {RECORD_WORD}, {RECORD_WORD}, {RECORD_PART}; "
+        )
+    };
+    let mut text = format!(
+        "@{OUTSIDE} bra {label}; mov.b64 {at}, {RING_HEAD}; atom.global.add.u64 {to}, [{at}], 1; \
+         mov.b64 {at}, {RING_TAIL}; ld.volatile.global.u64 {SCRATCH2}, [{at}]; \
+         sub.s64 {SCRATCH2}, {to}, {SCRATCH2}; \
+         setp.ge.u64 {OUTSIDE}, {SCRATCH2}, {RING_CAPACITY}; @{OUTSIDE} bra {label}; \
+         and.b64 {at}, {to}, {}; shl.b64 {at}, {at}, {}; add.s64 {at}, {at}, {RING_RECORDS}; \
+         mov.b64 {SCRATCH2}, {}; ",
+        RING_CAPACITY - 1,
+        size_of::<Record>().ilog2(),
+        facts.tag,
+    );
+    let (base, size) = match facts.has_bounds {
+        true => (RECORD_BASE, RECORD_SIZE),
+        false => ("0", "0"),
+    };
+    text += &field(offset_of!(Record, module), SCRATCH2);
+    text += &field(offset_of!(Record, address), ADDRESS);
+    text += &field(offset_of!(Record, base), base);
+    text += &field(offset_of!(Record, size), size);
+    text += &match facts.has_launch {
+        true => format!("ld.param.b64 {SCRATCH2}, [{LAUNCH_PARAMETER}]; "),
+        false => format!("mov.b64 {SCRATCH2}, 0; "),
+    };
+    text += &field(offset_of!(Record, launch), SCRATCH2);
+    text += &format!(
+        "st.global.b32 [{at}+{}], {SITE}; mov.u32 {RECORD_WORD}, %tid.x; ",
+        offset_of!(Record, site)
+    );
+    text += &join("%tid.y", 10);
+    text += &join("%tid.z", 20);
+    let windows = [
+        ("shared", WINDOW_SHARED, true),
+        ("local", WINDOW_LOCAL, true),
+        ("const", WINDOW_CONSTANT, true),
+        ("param", WINDOW_PARAMETER, facts.has_parameter_window),
+    ];
+    let windows = windows.iter().filter(|(.., is_known)| *is_known);
+    for (space, window, _) in windows.filter(|_| facts.has_bounds) {
+        text += &format!(
+            "isspacep.{space} {OTHER}, {RECORD_BASE}; \
+             selp.b32 {RECORD_PART}, {}, 0, {OTHER}; \
+             or.b32 {RECORD_WORD}, {RECORD_WORD}, {RECORD_PART}; ",
+            window << WINDOW_SHIFT
+        );
+    }
+    text += &half(offset_of!(Record, thread));
+    text += &format!("mov.u32 {RECORD_WORD}, %ctaid.x; ");
+    text += &half(offset_of!(Record, block_x));
+    text += &format!("mov.u32 {RECORD_WORD}, %ctaid.y; ");
+    text += &join("%ctaid.z", 16);
+    text += &half(offset_of!(Record, block_yz));
+    text += &format!("add.s64 {to}, {to}, 1; ");
+    text += &match facts.releases {
+        true => format!("st.release.sys.global.u64 [{at}], {to}; "),
+        false => format!("@!{OUTSIDE} membar.sys; st.volatile.global.u64 [{at}], {to}; "),
+    };
+    text + &format!("{label}: ")
+}
+
+/// Appends the record and traps, unless the thread is unharmed.
+pub(super) fn trap_unless_unharmed(number: u32, facts: RecordFacts) -> String {
     let names: Vec<String> = (0..5).map(|n| format!("{NAME_PREFIX}{n}")).collect();
-    let launch = match has_launch {
+    let launch = match facts.has_launch {
         true => format!("ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];"),
         false => format!("mov.b64 {SCRATCH}, 0;"),
+    };
+    let (base, size) = match facts.has_bounds {
+        true => (RECORD_BASE, RECORD_SIZE),
+        false => ("0", "0"),
     };
     let label = format!("{LABEL_PREFIX}done{number}");
     let [site, address, of, bytes, launched] = &names[..] else {
         return String::new();
     };
     format!(
-        "@{unless} bra {label}; {launch} {{ .param .b32 {site}; \
+        "@{UNHARMED} bra {label}; {launch} {{ .param .b32 {site}; \
          .param .b64 {address}, {of}, {bytes}, {launched}; \
          st.param.b32 [{site}], {SITE}; st.param.b64 [{address}], {ADDRESS}; \
          st.param.b64 [{of}], {base}; st.param.b64 [{bytes}], {size}; \
-         st.param.b64 [{launched}], {SCRATCH}; call {APPEND}, ({}); }} {then} {label}: ",
+         st.param.b64 [{launched}], {SCRATCH}; call {APPEND}, ({}); }} @!{UNHARMED} trap; \
+         {label}: ",
         names.join(", ")
     )
 }
