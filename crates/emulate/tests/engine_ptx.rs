@@ -936,3 +936,23 @@ fn blocks_of_a_cluster_store_to_each_other_and_count_the_bytes() {
         .collect();
     assert_eq!(bench.read_u32s(out, 130), expected);
 }
+
+/// LLVM marks code of no line with line 0: it belongs to the line before it.
+#[test]
+fn a_fault_in_line_zero_is_in_the_line_before_it() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry k() {
+           .reg .u64 %a; .reg .u32 %v;
+           .loc 1 12 3
+           mov.u64 %a, 4096;
+           .loc 1 0 5
+           ld.global.u32 %v, [%a];
+           .loc 1 14 1
+           ret; }
+         .file 1 \"/src/app.cu\"",
+    )]);
+    let fault = bench.launch(&program, "k", ONE, ONE, &[]).unwrap_err();
+    let source = fault.source.expect("a place in the source");
+    assert_eq!((source.file.as_str(), source.line), ("/src/app.cu", 12));
+}
