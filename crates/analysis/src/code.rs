@@ -67,7 +67,7 @@ pub struct Inst<'m, 'a> {
     pub instruction: &'m Instruction<'a>,
     /// First and one past the last of its [`Reference`]s.
     pub references: (u32, u32),
-    /// The closest `.loc` before it, in text order.
+    /// The closest `.loc` of a line before it, in text order.
     pub loc: Option<&'m Loc<'a>>,
     /// The first of the `.pragma`s directly before it, else the instruction
     /// itself: from here on, the text must stay attached to the instruction.
@@ -78,8 +78,8 @@ pub struct Inst<'m, 'a> {
     /// Bytes of each register that operand 0 names, if it names registers of
     /// one size; else 0.
     pub register_bytes: u8,
-    /// For `cp`: the last operand is a predicate register (`ignore-src`).
-    pub ends_with_predicate: bool,
+    /// For `cp`: the fourth operand is a predicate (`ignore-src`).
+    pub ignores_source: bool,
     info: u32,
 }
 
@@ -292,6 +292,8 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
                     self.block(inner, child);
                     self.scopes.leave();
                 }
+                // Line 0 is code that the compiler made for the line before it.
+                Statement::Loc(loc) if loc.line == 0 => {}
                 Statement::Loc(loc) => self.loc = Some(loc),
                 Statement::Targets(targets) => {
                     self.code
@@ -345,8 +347,8 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
             self.mention(guard.register, 0, GUARD, 0, Role::Guard);
         }
         let end = self.code.references.len();
-        let ends_with_predicate = instruction.opcode.mnemonic() == Mnemonic::Cp
-            && match instruction.operands.last().map(|operand| &operand.kind) {
+        let ignores_source = instruction.opcode.mnemonic() == Mnemonic::Cp
+            && match instruction.operands.get(3).map(|operand| &operand.kind) {
                 Some(OperandKind::Name(name)) => {
                     matches!(self.scopes.resolve(name), Meaning::Register(declared) if declared.class == Class::Predicate)
                 }
@@ -365,7 +367,7 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
             loc: self.loc,
             attached_from,
             scope,
-            ends_with_predicate,
+            ignores_source,
             info,
         });
     }

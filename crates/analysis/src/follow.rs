@@ -2,7 +2,7 @@
 
 use crate::code::{Referent, ValueId};
 use crate::function::Analysis;
-use crate::lower::{Expr, Packed, Term};
+use crate::lower::{Expr, Packed, Term, Unscaled};
 use crate::names::SymbolId;
 use crate::origin::{Leader, Origin};
 use crate::ssa::Definition;
@@ -40,6 +40,12 @@ impl Analysis<'_, '_> {
                     _ => Vec::new(),
                 }
             }
+            Expr::Scaled(_, _, Unscaled::Cut(root), _) => vec![Term::Root(root)],
+            // A multiple is no pointer.
+            Expr::Scaled(.., addend) => match origin(addend).certainty() {
+                Some(_) => vec![addend],
+                None => Vec::new(),
+            },
             Expr::Bits(_) => Vec::new(),
             Expr::Add(a, b) | Expr::Combine(a, b) | Expr::Mask(a, b) => {
                 match Leader::of(origin(a), origin(b)) {

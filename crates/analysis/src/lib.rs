@@ -46,7 +46,7 @@ pub use fields::Field;
 pub use function::Analysis;
 pub use loops::{Loop, Loops};
 pub use lost::Lost;
-pub use lower::{BYTES_REGISTER, Expr, Packed, Term};
+pub use lower::{BYTES_REGISTER, Expr, Packed, Term, Unscaled};
 pub use names::{ModuleSymbols, Register, Symbol, SymbolId, SymbolSpace};
 pub use objects::{ObjectTable, Place, StackObject};
 pub use origin::{Certainty, Leader, Origin, Root, RootId};

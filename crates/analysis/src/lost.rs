@@ -125,6 +125,7 @@ impl Analysis<'_, '_> {
                     ) => (Lost::Bits, vec![a]),
                     Some(Expr::Add(a, b) | Expr::Combine(a, b)) => (Lost::TwoPointers, vec![a, b]),
                     Some(Expr::Subtract(a, b)) => (Lost::Difference, vec![a, b]),
+                    Some(Expr::Scaled(a, _, _, b)) => (Lost::Bits, vec![a, b]),
                     Some(Expr::Select(a, b)) => (Lost::PointerOrNumber, vec![a, b]),
                     Some(Expr::Choose(a, b)) => (Lost::Chosen, vec![a, b]),
                     Some(Expr::Mask(a, b) | Expr::Unpack(a, b, ..) | Expr::Cut(a, b, _)) => {
@@ -142,5 +143,8 @@ impl Analysis<'_, '_> {
 
 /// Whether the root of a value was lost, and not that of what is made of it.
 fn is_lost(origin: Origin) -> bool {
-    matches!(origin, Origin::Opaque | Origin::Unknown)
+    matches!(
+        origin,
+        Origin::Distance(_) | Origin::Opaque | Origin::Unknown
+    )
 }

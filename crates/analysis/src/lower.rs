@@ -4,7 +4,7 @@
 
 use crate::code::{Code, Referent, ValueId};
 use crate::names::SymbolSpace;
-use crate::origin::{Root, RootId};
+use crate::origin::{Root, RootId, Scale};
 use crate::roles::Role;
 use crate::ssa::{Definition, Ssa};
 use ptx::{Mnemonic, Modifier, OperandKind, Type};
@@ -39,6 +39,9 @@ pub enum Expr {
     Add(Term, Term),
     /// Difference.
     Subtract(Term, Term),
+    /// A multiple of the first by a constant, plus the second. The multiple is
+    /// as `Unscaled` says, unless the first is the difference of two pointers.
+    Scaled(Term, Scale, Unscaled, Term),
     /// First if the predicate operand of the `selp` holds, else second.
     Select(Term, Term),
     /// One of the two.
@@ -69,6 +72,19 @@ pub enum Expr {
     /// The same, for an address in shared memory, whatever the pointer's
     /// origin.
     Narrow(Term),
+}
+
+/// What a multiple is of a value that is no difference of two pointers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unscaled {
+    /// A number.
+    Integer,
+    /// A number, or a part of an address that was packed.
+    Opaque,
+    /// Bits that were moved, as with [`Expr::Bits`].
+    Bits,
+    /// Bits that were cut out, as with [`Expr::Cut`].
+    Cut(RootId),
 }
 
 /// How an instruction takes bits from two operands.
@@ -286,7 +302,7 @@ impl Lowering<'_, '_, '_> {
                 None => Expr::Add(self.term(at, 1), self.term(at, 2)),
             },
             Mnemonic::Sub => Expr::Subtract(self.term(at, 1), self.term(at, 2)),
-            Mnemonic::Mad => Expr::Add(self.product(at), self.term(at, 3)),
+            Mnemonic::Mad => self.product(at, Some(3)),
             Mnemonic::Sad => Expr::Add(Term::Integer, self.term(at, 3)),
             Mnemonic::Min | Mnemonic::Max => Expr::Choose(self.term(at, 1), self.term(at, 2)),
             Mnemonic::Slct => Expr::Choose(self.term(at, 1), self.term(at, 2)),
@@ -298,7 +314,14 @@ impl Lowering<'_, '_, '_> {
             Mnemonic::And => self.masked(id, at),
             Mnemonic::Shl => self.shifted_left(at),
             Mnemonic::Shr => self.shifted_right(id, at),
-            Mnemonic::Mul => Expr::Copy(self.product(at)),
+            Mnemonic::Mul => self.product(at, None),
+            Mnemonic::Div if !is_float() => {
+                let by = self.code.constant(at, 2).and_then(Scale::divided);
+                match by {
+                    Some(by) => Expr::Scaled(self.term(at, 1), by, Unscaled::Integer, Term::Null),
+                    None => Expr::Copy(Term::Integer),
+                }
+            }
             Mnemonic::Cvt => {
                 let same = opcode
                     .types()
@@ -432,17 +455,38 @@ impl Lowering<'_, '_, '_> {
         }
     }
 
-    /// The first two factors of a `mul` or `mad`. Scaled, a number of 32 bits
-    /// may be a packed pointer if the scale is large.
-    fn product(&self, at: usize) -> Term {
-        let is_large = |index| {
-            self.code
-                .constant(at, index)
-                .is_some_and(|factor| factor.unsigned_abs() >> SCALE_BITS != 0)
+    /// The product of a `mul` or `mad`, and what the latter adds. Scaled, a
+    /// number of 32 bits may be a packed pointer if the scale is large.
+    fn product(&mut self, at: usize, addend: Option<usize>) -> Expr {
+        let factors = [1, 2].map(|index| self.code.constant(at, index));
+        let is_large = |factor: &Option<i64>| {
+            factor.is_some_and(|factor| factor.unsigned_abs() >> SCALE_BITS != 0)
         };
-        match is_large(1) || is_large(2) {
-            true => Term::Opaque,
-            false => Term::Integer,
+        let unscaled = match factors.iter().any(is_large) {
+            true => Unscaled::Opaque,
+            false => Unscaled::Integer,
+        };
+        let (operand, scale) = match factors {
+            [None, Some(factor)] => (self.term(at, 1), Scale::by(factor)),
+            [Some(factor), None] => (self.term(at, 2), Scale::by(factor)),
+            _ => (Term::Null, None),
+        };
+        let addend = addend.map(|index| self.term(at, index));
+        // The upper half of a product is a division, with a remainder.
+        let is_high = self.code.instructions[at]
+            .instruction
+            .opcode
+            .has(Modifier::Hi);
+        if let (Term::Value(_), Some(scale), false) = (operand, scale, is_high) {
+            return Expr::Scaled(operand, scale, unscaled, addend.unwrap_or(Term::Null));
+        }
+        let product = match unscaled {
+            Unscaled::Opaque => Term::Opaque,
+            _ => Term::Integer,
+        };
+        match addend {
+            Some(addend) => Expr::Add(product, addend),
+            None => Expr::Copy(product),
         }
     }
 
@@ -506,7 +550,13 @@ impl Lowering<'_, '_, '_> {
         }
         match by {
             Some(by) if by >= i64::from(SCALE_BITS) => Expr::Copy(Term::Opaque),
-            _ => Expr::Bits([operand, Term::Null, Term::Null]),
+            Some(by) => Expr::Scaled(
+                operand,
+                Scale::shifted(by as i16),
+                Unscaled::Bits,
+                Term::Null,
+            ),
+            None => Expr::Bits([operand, Term::Null, Term::Null]),
         }
     }
 
@@ -523,7 +573,13 @@ impl Lowering<'_, '_, '_> {
         match self.code.constant(at, 2) {
             Some(0) => Expr::Copy(operand),
             Some(by) if by > 64 - ADDRESS_BITS => Expr::Copy(Term::Integer),
-            _ => Expr::Cut(operand, Term::Null, self.fresh(id)),
+            Some(by) => Expr::Scaled(
+                operand,
+                Scale::shifted(-by as i16),
+                Unscaled::Cut(self.fresh(id)),
+                Term::Null,
+            ),
+            None => Expr::Cut(operand, Term::Null, self.fresh(id)),
         }
     }
 

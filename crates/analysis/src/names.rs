@@ -226,7 +226,8 @@ pub(crate) struct Scopes<'m, 'a> {
     open: Vec<(usize, usize)>,
     depth: u32,
     pub(crate) registers: Registers,
-    /// Whether 32-bit registers may hold addresses: those in shared memory.
+    /// Whether 32-bit registers may hold addresses, those in shared memory, or
+    /// the difference of two.
     has_narrow_addresses: bool,
     pub(crate) symbols: Vec<Symbol<'a>>,
     from_module: FxHashMap<&'a str, SymbolId>,
@@ -242,7 +243,7 @@ impl<'m, 'a> Scopes<'m, 'a> {
             open: Vec::new(),
             depth: 0,
             registers: Registers::default(),
-            has_narrow_addresses: touches_shared(function),
+            has_narrow_addresses: touches_shared(function) || narrows_differences(function),
             symbols: Vec::new(),
             from_module: FxHashMap::default(),
         };
@@ -460,4 +461,24 @@ fn touches_shared(function: &Function<'_>) -> bool {
         }
         _ => false,
     })
+}
+
+/// Whether a function may make a 32-bit number of the difference of two
+/// pointers: `int distance = to - from;`.
+fn narrows_differences(function: &Function<'_>) -> bool {
+    let (mut subtracts, mut narrows) = (false, false);
+    for (_, statement) in function.statements() {
+        let ptx::Statement::Instruction(instruction) = statement else {
+            continue;
+        };
+        let opcode = &instruction.opcode;
+        match opcode.mnemonic() {
+            Mnemonic::Sub => {
+                subtracts |= opcode.types().any(|ty| matches!(ty, Type::S64 | Type::U64))
+            }
+            Mnemonic::Cvt => narrows |= opcode.types().map(Type::bytes).eq([4, 8]),
+            _ => {}
+        }
+    }
+    subtracts && narrows
 }

@@ -136,6 +136,9 @@ pub enum Origin {
     Null,
     /// Not a pointer, and not the difference of two.
     Integer,
+    /// The difference of two pointers, scaled: a number of elements. Scaled back
+    /// and added to one pointer it makes the other.
+    Distance(Scale),
     /// Maybe a pointer, of unknown root; not the difference of two.
     Opaque,
     /// A pointer derived from this root, if it is a pointer at all.
@@ -158,6 +161,68 @@ pub enum Origin {
     /// Anything, also a difference of pointers, which turns one pointer into
     /// another when it is added.
     Unknown,
+}
+
+/// A factor of a number of 64 bits: an odd number, modulo 2^64, times a power of
+/// two. A division without remainder is one, too, by the inverse of the odd part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scale {
+    odd: u64,
+    shift: i16,
+}
+
+impl Scale {
+    /// Neither larger nor smaller.
+    pub const ONE: Scale = Scale { odd: 1, shift: 0 };
+
+    /// Multiplies by `factor`; `None` for zero.
+    pub fn by(factor: i64) -> Option<Scale> {
+        let factor = factor as u64;
+        let shift = factor.trailing_zeros();
+        let odd = factor.checked_shr(shift)?;
+        Some(Scale {
+            odd,
+            shift: shift as i16,
+        })
+    }
+
+    /// Divides by `divisor`, without remainder; `None` for zero.
+    pub fn divided(divisor: i64) -> Option<Scale> {
+        let Scale { odd, shift } = Scale::by(divisor)?;
+        // Newton's iteration; three bits are right at first, then twice as many
+        // each time.
+        let inverse = (0..5).fold(odd, |inverse, _| {
+            inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)))
+        });
+        Some(Scale {
+            odd: inverse,
+            shift: -shift,
+        })
+    }
+
+    /// Shifts to the left, or to the right by a negative number.
+    pub fn shifted(by: i16) -> Scale {
+        Scale { odd: 1, shift: by }
+    }
+
+    fn times(self, other: Scale) -> Scale {
+        Scale {
+            odd: self.odd.wrapping_mul(other.odd),
+            shift: self.shift.saturating_add(other.shift),
+        }
+    }
+
+    fn negative(self) -> Scale {
+        Scale {
+            odd: self.odd.wrapping_neg(),
+            shift: self.shift,
+        }
+    }
+
+    /// Whether it changes the sign at most.
+    fn is_whole(self) -> bool {
+        self == Scale::ONE || self == Scale::ONE.negative()
+    }
 }
 
 /// Which term of a sum is the pointer.
@@ -207,12 +272,15 @@ impl Origin {
     /// The least origin that covers both.
     #[must_use]
     pub fn join(self, other: Origin) -> Origin {
-        use Origin::{Integer, Null, Opaque, Pointer, Several, Undefined, Unknown};
+        use Origin::{Distance, Integer, Null, Opaque, Pointer, Several, Undefined, Unknown};
         match (self, other) {
             (Undefined, x) | (x, Undefined) => x,
             (Unknown, _) | (_, Unknown) => Unknown,
             (Null, x) | (x, Null) => x,
             (Integer, Integer) => Integer,
+            (Distance(a), Distance(b)) if a == b => self,
+            (Distance(_), Integer) => self,
+            (Integer, Distance(_)) => other,
             (Pointer { .. } | Several { .. }, Pointer { .. } | Several { .. }) => {
                 let certainty = self.certainty().min(other.certainty());
                 let certainty = certainty.unwrap_or(Certainty::Candidate);
@@ -230,8 +298,11 @@ impl Origin {
                 }
             }
             (sure, _) | (_, sure) if sure.is_sure() => Unknown,
-            (Integer | Opaque | Pointer { .. } | Several { .. }, Integer | Opaque)
-            | (Integer | Opaque, Pointer { .. } | Several { .. }) => Opaque,
+            (
+                Integer | Distance(_) | Opaque | Pointer { .. } | Several { .. },
+                Integer | Distance(_) | Opaque,
+            )
+            | (Integer | Distance(_) | Opaque, Pointer { .. } | Several { .. }) => Opaque,
         }
     }
 
@@ -305,11 +376,20 @@ impl Origin {
     /// The origin of a sum.
     #[must_use]
     pub fn plus(self, other: Origin) -> Origin {
-        use Origin::{Integer, Opaque, Several, Undefined, Unknown};
+        use Origin::{Distance, Integer, Opaque, Several, Undefined, Unknown};
         match (self, other) {
             (Undefined, _) | (_, Undefined) => Undefined,
             (Unknown, _) | (_, Unknown) => Unknown,
             (a, b) if a.is_number() && b.is_number() => Integer,
+            // A number of elements and one that may be a word of 64 bits.
+            (distance @ Distance(_), other) | (other, distance @ Distance(_))
+                if !other.is_sure() =>
+            {
+                match other {
+                    Distance(_) if other != distance => Opaque,
+                    _ => distance,
+                }
+            }
             (a, b) => match Leader::of(a, b) {
                 Leader::First => a,
                 Leader::Second => b,
@@ -330,12 +410,15 @@ impl Origin {
     /// The origin of a difference.
     #[must_use]
     pub fn minus(self, other: Origin) -> Origin {
-        use Origin::{Integer, Pointer, Undefined, Unknown};
+        use Origin::{Distance, Integer, Opaque, Pointer, Undefined, Unknown};
         match (self, other) {
             (Undefined, _) | (_, Undefined) => Undefined,
             (Unknown, _) | (_, Unknown) => Unknown,
             (a, b) if a.is_number() && b.is_number() => Integer,
             (a, b) if b.is_number() => a,
+            (a, Distance(scale)) if a.is_number() => Distance(scale.negative()),
+            (Distance(a), Distance(b)) if a != b => Opaque,
+            (Distance(_), Distance(_)) => self,
             (
                 Pointer {
                     root: a,
@@ -349,6 +432,21 @@ impl Origin {
                 },
             ) if a == b => Integer,
             _ => Unknown,
+        }
+    }
+
+    /// The origin of a multiple of a value; `otherwise` unless it is, or may be,
+    /// the difference of two pointers.
+    #[must_use]
+    pub fn scaled(self, by: Scale, otherwise: Origin) -> Origin {
+        let scale = match self {
+            Origin::Unknown => by,
+            Origin::Distance(scale) => scale.times(by),
+            _ => return otherwise,
+        };
+        match scale.is_whole() {
+            true => Origin::Unknown,
+            false => Origin::Distance(scale),
         }
     }
 
@@ -386,6 +484,11 @@ impl Origin {
             (Undefined, _) | (_, Undefined) => Undefined,
             (Unknown, _) | (_, Unknown) => Unknown,
             (a, b) if a.is_number() && b.is_number() => Integer,
+            (a @ Origin::Distance(_), b) | (b, a @ Origin::Distance(_))
+                if is_sum && b.is_number() =>
+            {
+                a
+            }
             (a, Null) if a.certainty().is_some() => a,
             (Null, b) if b.certainty().is_some() => b,
             (a, b) => match (a.certainty(), b.certainty()) {

@@ -9,7 +9,7 @@
 use crate::code::{Code, Referent, ValueId};
 use crate::dominators::Dominators;
 use crate::fields::{Field, fields};
-use crate::lower::{Expr, Lowered, Packed, Term, lower};
+use crate::lower::{Expr, Lowered, Packed, Term, Unscaled, lower};
 use crate::names::{Symbol, SymbolSpace};
 use crate::origin::{Certainty, Origin, Root, RootId};
 use crate::roles::Role;
@@ -245,6 +245,18 @@ impl Joins<'_> {
                     },
                     Expr::Add(a, b) => term(a).plus(term(b)),
                     Expr::Subtract(a, b) => term(a).minus(term(b)),
+                    Expr::Scaled(a, by, unscaled, addend) => {
+                        let otherwise = match unscaled {
+                            Unscaled::Integer => Origin::Integer,
+                            Unscaled::Opaque => Origin::Opaque,
+                            Unscaled::Bits => term(a).bits(Origin::Null, Origin::Opaque),
+                            Unscaled::Cut(fresh) => {
+                                let fresh = term(Term::Root(fresh)).doubted();
+                                term(a).bits(Origin::Null, fresh)
+                            }
+                        };
+                        term(a).scaled(by, otherwise).plus(term(addend))
+                    }
                     Expr::Select(a, b) => term(a).join(term(b)),
                     Expr::Choose(a, b) => term(a).choose(term(b)),
                     Expr::Combine(a, b) => term(a).combine(term(b)),
@@ -292,6 +304,8 @@ impl Joins<'_> {
                             certainty: Certainty::Certain,
                             ..
                         } => origin,
+                        // Distances of less than 4 GiB survive this.
+                        distance @ Origin::Distance(_) => distance,
                         // The narrowed difference of two pointers, too.
                         Origin::Unknown => Origin::Opaque,
                         _ => Origin::Integer,

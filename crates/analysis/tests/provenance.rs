@@ -394,6 +394,46 @@ fn addresses_in_shared_memory_are_followed_through_32_bits() {
 }
 
 #[test]
+fn a_scaled_difference_makes_one_pointer_of_another() {
+    let indexed = |step: &str| {
+        with_parameters(&format!(
+            "cvta.to.global.u64 %rd5, %rd2;\nsub.s64 %rd6, %rd1, %rd2;\n{step}\n\
+             add.s64 %rd9, %rd5, %rd8;\nld.global.u32 %r3, [%rd9];"
+        ))
+    };
+    // As a number of elements, to which an index was added.
+    for step in [
+        "shr.s64 %rd7, %rd6, 2; cvt.s64.s32 %rd10, %r2; add.s64 %rd7, %rd7, %rd10; shl.b64 %rd8, %rd7, 2;",
+        "shr.s64 %rd7, %rd6, 2; add.s64 %rd7, %rd7, %rd4; shl.b64 %rd8, %rd7, 2;",
+        "shr.s64 %rd7, %rd6, 2; sub.s64 %rd7, 8, %rd7; shl.b64 %rd8, %rd7, 2;",
+        "shr.s64 %rd7, %rd6, 2; or.b64 %rd7, %rd7, 1; shl.b64 %rd8, %rd7, 2;",
+        "shr.s64 %rd7, %rd6, 2; cvt.u32.u64 %r4, %rd7; add.s32 %r4, %r4, %r2; mul.wide.s32 %rd8, %r4, 4;",
+        // Elements of 12 bytes: times the inverse of 3.
+        "shr.s64 %rd7, %rd6, 2; mul.lo.s64 %rd7, %rd7, -6148914691236517205; add.s64 %rd7, %rd7, 5; mul.lo.s64 %rd8, %rd7, 12;",
+        "div.s64 %rd7, %rd6, 12; mad.lo.s64 %rd8, %rd7, 12, 24;",
+    ] {
+        assert_eq!(indexed(step), "unknown", "{step}");
+    }
+    // The middle of an array, and an index that is not scaled back.
+    for step in [
+        "shr.s64 %rd7, %rd6, 3; shl.b64 %rd8, %rd7, 2;",
+        "shr.s64 %rd7, %rd6, 2; shr.u64 %rd10, %rd7, 63; add.s64 %rd7, %rd7, %rd10; shr.s64 %rd7, %rd7, 1; shl.b64 %rd8, %rd7, 2;",
+        "shr.s64 %rd8, %rd6, 2;",
+    ] {
+        assert_eq!(indexed(step), "parameter 8", "{step}");
+    }
+    // One number on one path, another on the other.
+    assert_eq!(
+        indexed("shr.s64 %rd7, %rd6, 2;\n@%p1 mov.u64 %rd7, 0;\nshl.b64 %rd8, %rd7, 2;"),
+        "unknown"
+    );
+    assert_eq!(
+        indexed("shr.s64 %rd7, %rd6, 2;\n@%p1 shr.s64 %rd7, %rd6, 3;\nshl.b64 %rd8, %rd7, 2;"),
+        "parameter 8"
+    );
+}
+
+#[test]
 fn a_declared_region_is_a_root_of_its_own() {
     let marker = "mov.b64 ringfence_bytes, %rd3;\nmov.b64 %rd5, %rd2;\n";
     assert_eq!(

@@ -66,6 +66,19 @@ fn indexed_branches_go_to_their_targets() {
     assert_eq!(edges(body), "0>1 0>2 1>2");
 }
 
+/// LLVM marks code of no line so: it belongs to the line before it.
+#[test]
+fn line_zero_is_the_line_before_it() {
+    let body = ".loc 1 0 3\nmov.u32 %r1, 0;\n.loc 1 7 5\nmov.u32 %r2, 0;\n.loc 1 0 9\nmov.u32 %r3, 0;\n\
+                .loc 1 8 1\nret;";
+    let lines = of(body, |analysis| {
+        let instructions = analysis.code.instructions.iter();
+        let lines = instructions.map(|inst| inst.loc.map(|loc| loc.line));
+        lines.collect::<Vec<_>>()
+    });
+    assert_eq!(lines, [None, Some(7), Some(7), Some(8)]);
+}
+
 #[test]
 fn a_label_at_the_end_is_a_block() {
     assert_eq!(edges("@%p1 bra END;\nmov.u32 %r1, 0;\nEND:"), "0>1 0>2 1>2");

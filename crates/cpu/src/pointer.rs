@@ -2,7 +2,7 @@
 
 use crate::convert::{Answer, functions, list, per_thread_functions, pick};
 use driver::sys::*;
-use emulate::device::Device;
+use emulate::device::{Advice, Device, Place};
 use model::AllocationKind;
 use std::ffi::c_void;
 
@@ -44,8 +44,8 @@ unsafe fn attribute(
             A::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS => to.cast::<u32>().write(0),
             A::CU_POINTER_ATTRIBUTE_BUFFER_ID => to.cast::<u64>().write(info.serial),
             A::CU_POINTER_ATTRIBUTE_IS_MANAGED => {
-                to.cast::<u8>()
-                    .write(u8::from(info.kind == AllocationKind::Managed));
+                to.cast::<u32>()
+                    .write(u32::from(info.kind == AllocationKind::Managed));
             }
             A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL => to.cast::<i32>().write(0),
             A::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE => to.cast::<u8>().write(0),
@@ -79,9 +79,9 @@ fn attribute_size(attribute: CUpointer_attribute) -> usize {
         A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE
         | A::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
         | A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        | A::CU_POINTER_ATTRIBUTE_IS_MANAGED
         | A::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS => 4,
-        A::CU_POINTER_ATTRIBUTE_IS_MANAGED
-        | A::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
+        A::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
         | A::CU_POINTER_ATTRIBUTE_MAPPED
         | A::CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE
         | A::CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE => 1,
@@ -98,6 +98,40 @@ fn managed(gpu: &Device, address: u64) -> Answer {
     }
 }
 
+/// No device (`CU_DEVICE_INVALID`).
+const NONE: i32 = -2;
+
+/// A place by the number of its device, or `CU_DEVICE_CPU`.
+fn place(device: CUdevice) -> Place {
+    match device {
+        0.. => Place::Device,
+        _ => Place::Host,
+    }
+}
+
+/// The same by its description.
+fn place_of(location: &CUmemLocation) -> Place {
+    match location.type_ {
+        CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => Place::Device,
+        _ => Place::Host,
+    }
+}
+
+fn advise(gpu: &Device, address: u64, count: usize, advice: CUmem_advise, place: Place) -> Answer {
+    use CUmem_advise as A;
+    managed(gpu, address)?;
+    let advice = match advice {
+        A::CU_MEM_ADVISE_SET_READ_MOSTLY => Advice::ReadMostly(true),
+        A::CU_MEM_ADVISE_UNSET_READ_MOSTLY => Advice::ReadMostly(false),
+        A::CU_MEM_ADVISE_SET_PREFERRED_LOCATION => Advice::Preferred(Some(place)),
+        A::CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION => Advice::Preferred(None),
+        A::CU_MEM_ADVISE_SET_ACCESSED_BY => Advice::Accessed(place, true),
+        A::CU_MEM_ADVISE_UNSET_ACCESSED_BY => Advice::Accessed(place, false),
+        _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    };
+    gpu.advise(address, count as u64, advice)
+}
+
 /// # Safety
 /// `to` has room for `size` bytes.
 unsafe fn range_attribute(
@@ -105,27 +139,57 @@ unsafe fn range_attribute(
     to: *mut c_void,
     size: usize,
     kind: CUmem_range_attribute,
-    address: u64,
+    (address, count): (u64, usize),
 ) -> Answer {
     use CUmem_range_attribute as A;
     managed(gpu, address)?;
-    // Advice is not kept: nothing is preferred (CU_DEVICE_INVALID, -2).
-    let value: i32 = match kind {
-        A::CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY
-        | A::CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE
-        | A::CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID
-        | A::CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE
-        | A::CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID => 0,
-        _ => -2,
-    };
     if to.is_null() || size == 0 || !size.is_multiple_of(4) {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
+    let advised = gpu.advised(address, count as u64)?;
+    let device = |place: Option<Place>| match place {
+        Some(Place::Device) => 0,
+        Some(Place::Host) => -1,
+        None => NONE,
+    };
+    let location = |place: Option<Place>| match place {
+        Some(Place::Device) => CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE.0 as i32,
+        Some(Place::Host) => CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST.0 as i32,
+        None => CUmemLocationType::CU_MEM_LOCATION_TYPE_INVALID.0 as i32,
+    };
+    let mut list = Vec::new();
+    match kind {
+        A::CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY => list.push(i32::from(advised.read_mostly)),
+        A::CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION => list.push(device(advised.preferred)),
+        A::CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION => list.push(device(advised.prefetched)),
+        A::CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE => list.push(location(advised.preferred)),
+        A::CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE => {
+            list.push(location(advised.prefetched));
+        }
+        A::CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID
+        | A::CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID => list.push(0),
+        A::CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY => {
+            let places = [
+                (advised.by_device, Place::Device),
+                (advised.by_host, Place::Host),
+            ];
+            let set = places.into_iter().filter(|(is_set, _)| *is_set);
+            list.extend(set.map(|(_, place)| device(Some(place))));
+        }
+        _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    }
     for index in 0..size / 4 {
+        let value = list.get(index).copied().unwrap_or(NONE);
         // SAFETY: within `size` bytes.
         unsafe { to.cast::<i32>().add(index).write(value) };
     }
     Ok(())
+}
+
+/// What a prefetch leaves behind.
+fn prefetched(gpu: &Device, address: u64, count: usize, place: Place) -> Answer {
+    managed(gpu, address)?;
+    gpu.advise(address, count as u64, Advice::Prefetched(place))
 }
 
 mod asked {
@@ -151,21 +215,21 @@ mod asked {
         fn cuPointerSetAttribute(_value: *const c_void, _kind: CUpointer_attribute, address: CUdeviceptr) {
             gpu.pointer_info(address).map(drop).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
         }
-        fn cuMemAdvise(address: CUdeviceptr, _count: usize, _advice: CUmem_advise, _device: CUdevice) {
-            managed(gpu, address)
+        fn cuMemAdvise(address: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice) {
+            advise(gpu, address, count, advice, place(device))
         }
-        fn cuMemAdvise_v2(address: CUdeviceptr, _count: usize, _advice: CUmem_advise, _location: CUmemLocation) {
-            managed(gpu, address)
+        fn cuMemAdvise_v2(address: CUdeviceptr, count: usize, advice: CUmem_advise, location: CUmemLocation) {
+            advise(gpu, address, count, advice, place_of(&location))
         }
-        fn cuMemRangeGetAttribute(to: *mut c_void, size: usize, kind: CUmem_range_attribute, address: CUdeviceptr, _count: usize) {
-            range_attribute(gpu, to, size, kind, address)
+        fn cuMemRangeGetAttribute(to: *mut c_void, size: usize, kind: CUmem_range_attribute, address: CUdeviceptr, count: usize) {
+            range_attribute(gpu, to, size, kind, (address, count))
         }
         fn cuMemRangeGetAttributes(
-            to: *mut *mut c_void, sizes: *mut usize, kinds: *mut CUmem_range_attribute, attributes: usize, address: CUdeviceptr, _count: usize,
+            to: *mut *mut c_void, sizes: *mut usize, kinds: *mut CUmem_range_attribute, attributes: usize, address: CUdeviceptr, count: usize,
         ) {
             let (to, sizes, kinds) = (list(to, attributes), list(sizes, attributes), list(kinds, attributes));
             for ((to, size), kind) in to.iter().zip(sizes).zip(kinds) {
-                range_attribute(gpu, *to, *size, *kind, address)?;
+                range_attribute(gpu, *to, *size, *kind, (address, count))?;
             }
             Ok(())
         }
@@ -173,13 +237,13 @@ mod asked {
 }
 
 per_thread_functions! { gpu, default, register_prefetches;
-    fn cuMemPrefetchAsync | cuMemPrefetchAsync_ptsz(address: CUdeviceptr, _count: usize, _device: CUdevice, stream: CUstream) {
+    fn cuMemPrefetchAsync | cuMemPrefetchAsync_ptsz(address: CUdeviceptr, count: usize, device: CUdevice, stream: CUstream) {
         gpu.stream_id(pick(stream, default))?;
-        managed(gpu, address)
+        prefetched(gpu, address, count, place(device))
     }
-    fn cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz(address: CUdeviceptr, _count: usize, _location: CUmemLocation, _flags: u32, stream: CUstream) {
+    fn cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz(address: CUdeviceptr, count: usize, location: CUmemLocation, _flags: u32, stream: CUstream) {
         gpu.stream_id(pick(stream, default))?;
-        managed(gpu, address)
+        prefetched(gpu, address, count, place_of(&location))
     }
     fn cuMemPrefetchBatchAsync | cuMemPrefetchBatchAsync_ptsz(
         addresses: *mut CUdeviceptr, _sizes: *mut usize, count: usize, _locations: *mut CUmemLocation, _indices: *mut usize,

@@ -40,8 +40,8 @@ mod made {
         fn cuMemPoolDestroy(pool: CUmemoryPool) {
             gpu.pool_destroy(pool.0)
         }
-        fn cuMemPoolTrimTo(pool: CUmemoryPool, _keep: usize) {
-            gpu.pool_exists(pool.0)
+        fn cuMemPoolTrimTo(pool: CUmemoryPool, keep: usize) {
+            gpu.pool_trim(pool.0, keep as u64)
         }
         fn cuMemPoolSetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute, value: *mut c_void) {
             gpu.pool_exists(pool.0)?;

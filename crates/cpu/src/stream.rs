@@ -1,6 +1,6 @@
 //! Streams, their values in memory, and their capture.
 
-use crate::convert::{Answer, functions, list, per_thread_functions, pick, put, put_if};
+use crate::convert::{Answer, functions, get, list, per_thread_functions, pick, put, put_if};
 use crate::session::Cpu;
 use driver::sys::*;
 use emulate::device::Device;
@@ -114,17 +114,20 @@ per_thread_functions! { gpu, default, register_queries;
         gpu.pointer_info(address).map(drop).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
     }
     fn cuStreamCopyAttributes | cuStreamCopyAttributes_ptsz(to: CUstream, from: CUstream) {
-        gpu.stream_id(pick(to, default))?;
-        gpu.stream_id(pick(from, default)).map(drop)
+        gpu.stream_copy_attributes(pick(to, default), pick(from, default))
     }
-    fn cuStreamSetAttribute | cuStreamSetAttribute_ptsz(stream: CUstream, _attribute: CUstreamAttrID, _value: *const CUstreamAttrValue) {
-        // Hints about caches, priorities and how to wait.
-        gpu.stream_id(pick(stream, default)).map(drop)
+    fn cuStreamSetAttribute | cuStreamSetAttribute_ptsz(stream: CUstream, attribute: CUstreamAttrID, value: *const CUstreamAttrValue) {
+        let value = get(value.cast::<[u8; size_of::<CUstreamAttrValue>()]>())?;
+        gpu.stream_set_attribute(pick(stream, default), attribute.0, value)
     }
     fn cuStreamGetAttribute | cuStreamGetAttribute_ptsz(stream: CUstream, attribute: CUstreamAttrID, value: *mut CUstreamAttrValue) {
+        let stream = pick(stream, default);
+        if let Some(set) = gpu.stream_attribute(stream, attribute.0)? {
+            return put(value.cast::<[u8; size_of::<CUstreamAttrValue>()]>(), set);
+        }
         let mut answer = CUstreamAttrValue::zeroed();
         if attribute == CUstreamAttrID::CU_LAUNCH_ATTRIBUTE_PRIORITY {
-            answer.priority = gpu.stream_priority(pick(stream, default))?;
+            answer.priority = gpu.stream_priority(stream)?;
         }
         put(value, answer)
     }

@@ -91,7 +91,24 @@ functions! { gpu;
         if !view.is_null() {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
-        put(object, gpu.texture_create(&texture(gpu, &get(resource)?, &get(sampler)?)?)?)
+        let (resource, sampler) = (get(resource)?, get(sampler)?);
+        let made = gpu.texture_create(&texture(gpu, &resource, &sampler)?)?;
+        gpu.texture_describe(made, (resource, sampler));
+        put(object, made)
+    }
+    fn cuTexObjectGetResourceDesc(resource: *mut CUDA_RESOURCE_DESC, object: CUtexObject) {
+        put(resource, gpu.texture_described(object)?.0)
+    }
+    fn cuTexObjectGetTextureDesc(sampler: *mut CUDA_TEXTURE_DESC, object: CUtexObject) {
+        put(sampler, gpu.texture_described(object)?.1)
+    }
+    fn cuTexObjectGetResourceViewDesc(_view: *mut CUDA_RESOURCE_VIEW_DESC, object: CUtexObject) {
+        // None is made of a view.
+        gpu.texture_described(object)?;
+        Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+    }
+    fn cuSurfObjectGetResourceDesc(resource: *mut CUDA_RESOURCE_DESC, object: CUsurfObject) {
+        put(resource, gpu.texture_described(object)?.0)
     }
     fn cuTexObjectDestroy(object: CUtexObject) {
         gpu.texture_destroy(object)
@@ -103,7 +120,9 @@ functions! { gpu;
         }
         // The type says which member is in use.
         let array = resource.res.array;
-        put(object, gpu.surface_create(array.hArray.0)?)
+        let made = gpu.surface_create(array.hArray.0)?;
+        gpu.texture_describe(made, (resource, CUDA_TEXTURE_DESC::zeroed()));
+        put(object, made)
     }
     fn cuSurfObjectDestroy(object: CUsurfObject) {
         gpu.texture_destroy(object)

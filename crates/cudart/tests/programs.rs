@@ -188,6 +188,11 @@ fn pools() {
 }
 
 #[test]
+fn what_was_said_is_kept() {
+    program("kept");
+}
+
+#[test]
 fn pitched_and_3d_copies() {
     program("copies");
 }

@@ -737,3 +737,222 @@ fn parts_of_eight_bits_and_packed_halves_that_are_clamped() {
         [0x017f_ff80, 0xff00_00ff, 0x0000_0003, 0x0000_0002, 0, 5]
     );
 }
+
+/// `cvt.pack` of all its types (PTX ISA 9.7.9.22).
+#[test]
+fn integers_are_packed_with_saturation() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry k(.param .u64 out) {
+           .reg .b64 %o; .reg .b32 %r<8>;
+           ld.param.u64 %o, [out];
+           mov.b32 %r0, 70000; mov.b32 %r1, -9; mov.b32 %r2, 0x12345678;
+           cvt.pack.sat.u16.s32 %r3, %r0, %r1; st.global.u32 [%o], %r3;
+           cvt.pack.sat.s16.s32 %r3, %r0, %r1; st.global.u32 [%o+4], %r3;
+           cvt.pack.sat.u8.s32.b32 %r3, %r0, %r1, %r2; st.global.u32 [%o+8], %r3;
+           cvt.pack.sat.s8.s32.b32 %r3, %r0, %r1, %r2; st.global.u32 [%o+12], %r3;
+           cvt.pack.sat.u4.s32.b32 %r3, %r0, %r1, %r2; st.global.u32 [%o+16], %r3;
+           cvt.pack.sat.s4.s32.b32 %r3, %r0, %r1, %r2; st.global.u32 [%o+20], %r3;
+           cvt.pack.sat.u2.s32.b32 %r3, %r0, %r1, %r2; st.global.u32 [%o+24], %r3;
+           cvt.pack.sat.s2.s32.b32 %r3, %r0, %r1, 0; st.global.u32 [%o+28], %r3;
+           ret; }",
+    )]);
+    let out = bench.u32s(&[9; 8]);
+    bench
+        .launch(&program, "k", ONE, ONE, &[P::U64(out)])
+        .unwrap();
+    assert_eq!(
+        bench.read_u32s(out, 8),
+        [
+            0xffff_0000,
+            0x7fff_fff7,
+            0x5678_ff00,
+            0x5678_7ff7,
+            0x3456_78f0,
+            0x3456_7878,
+            0x2345_678c,
+            0b0110,
+        ]
+    );
+}
+
+/// Reserved shared memory is none of the program's, and a block has its own
+/// (PTX ISA, `%reserved_smem_offset_…`).
+#[test]
+fn reserved_shared_memory_lies_beside_the_programs() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".extern .shared .align 16 .b8 more[];
+         .visible .entry k(.param .u64 out) {
+           .reg .b64 %o, %g; .reg .b32 %a, %b, %e, %v, %i; .reg .pred %p;
+           .shared .align 4 .b8 own[64];
+           ld.param.u64 %o, [out];
+           st.shared.u32 [own+60], 1; st.shared.u32 [more+28], 2;
+           mov.u32 %b, %reserved_smem_offset_begin;
+           mov.u32 %e, %reserved_smem_offset_end;
+           mov.u32 %v, %reserved_smem_offset_cap;
+           sub.u32 %i, %e, %b; sub.u32 %v, %v, %i; st.global.u32 [%o], %v;
+           mov.u32 %a, %b;
+           again:
+           mov.u32 %v, %ctaid.x; add.u32 %v, %v, 7;
+           st.shared.u32 [%a], %v;
+           add.u32 %a, %a, 4; setp.lt.u32 %p, %a, %e; @%p bra again;
+           mov.u32 %a, %reserved_smem_offset_1; cvt.u64.u32 %g, %a; cvta.shared.u64 %g, %g;
+           ld.u32 %v, [%g+284];
+           mov.u32 %i, %ctaid.x; mad.wide.u32 %g, %i, 4, %o;
+           st.global.u32 [%g+12], %v;
+           ld.shared.u32 %v, [own+60]; st.global.u32 [%o+4], %v;
+           ld.shared.u32 %v, [more+28]; st.global.u32 [%o+8], %v;
+           ret; }",
+    )]);
+    let out = bench.u32s(&[9; 5]);
+    bench
+        .launch_with(&program, "k", ([2, 1, 1], ONE), &[P::U64(out)], |c| {
+            c.dynamic_shared = 32;
+        })
+        .unwrap();
+    assert_eq!(bench.read_u32s(out, 5), [0, 1, 2, 7, 8]);
+}
+
+/// PTX ISA 9.7.9.25.3.1: with `ignore-src` nothing is read, and zeros are
+/// written.
+#[test]
+fn a_copy_that_ignores_its_source_reads_nothing() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry k(.param .u64 from, .param .u64 to) {
+           .reg .u64 %f, %t, %n, %c; .reg .u32 %i, %s, %v<4>; .reg .pred %p;
+           .shared .align 16 .b8 box[1024];
+           ld.param.u64 %f, [from]; ld.param.u64 %t, [to];
+           mov.u32 %i, %tid.x; setp.gt.u32 %p, %i, 3;
+           mad.wide.u32 %n, %i, 16, %f;
+           @%p mov.u64 %n, 16;
+           mov.u32 %s, box; mad.lo.u32 %s, %i, 32, %s;
+           cp.async.cg.shared.global [%s], [%n], 16, %p;
+           createpolicy.fractional.L2::evict_first.b64 %c, 1.0;
+           cp.async.ca.shared.global.L2::cache_hint [%s+16], [%n], 16, %p, %c;
+           cp.async.wait_all;
+           mad.wide.u32 %t, %i, 32, %t;
+           ld.shared.v4.u32 {%v0, %v1, %v2, %v3}, [%s]; st.global.v4.u32 [%t], {%v0, %v1, %v2, %v3};
+           ld.shared.v4.u32 {%v0, %v1, %v2, %v3}, [%s+16]; st.global.v4.u32 [%t+16], {%v0, %v1, %v2, %v3};
+           ret; }",
+    )]);
+    let values: Vec<u32> = (1..=16).collect();
+    let (from, to) = (bench.u32s(&values), bench.u32s(&[9; 64]));
+    let arguments = [P::U64(from), P::U64(to)];
+    bench
+        .launch(&program, "k", ONE, [8, 1, 1], &arguments)
+        .unwrap();
+    let got = bench.read_u32s(to, 64);
+    for thread in 0..8 {
+        let expected = match thread {
+            0..4 => values[thread * 4..][..4].to_vec(),
+            _ => vec![0; 4],
+        };
+        assert_eq!(got[thread * 8..][..4], expected, "thread {thread}");
+        assert_eq!(got[thread * 8 + 4..][..4], expected, "thread {thread}");
+    }
+}
+
+/// Hints read nothing, wherever they point; registers are there for all.
+#[test]
+fn hints_are_harmless() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry k(.param .u64 out) {
+           .reg .u64 %n, %o;
+           ld.param.u64 %o, [out];
+           mov.u64 %n, 4096;
+           prefetch.global.L1 [%n]; prefetch.global.L2 [%n]; prefetch.L1 [%n];
+           prefetch.global.L2::evict_last [%n]; prefetchu.L1 [%n]; prefetch.tensormap [%n];
+           applypriority.global.L2::evict_normal [%n], 128;
+           cp.async.bulk.prefetch.L2.global [%n], 1024;
+           setmaxnreg.inc.sync.aligned.u32 64;
+           setmaxnreg.dec.sync.aligned.u32 32;
+           st.global.u32 [%o], 1;
+           ret; }",
+    )]);
+    let out = bench.u32s(&[0]);
+    bench
+        .launch(&program, "k", ONE, [32, 1, 1], &[P::U64(out)])
+        .unwrap();
+    assert_eq!(bench.read_u32s(out, 1), [1]);
+}
+
+/// `st.async` and `red.async` write to another block's shared memory, and count
+/// the bytes at its mbarrier (PTX ISA 9.7.9.12, 9.7.13.8).
+#[test]
+fn blocks_of_a_cluster_store_to_each_other_and_count_the_bytes() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry k(.param .u64 out) {
+           .reg .u64 %o; .reg .u32 %r, %next, %i, %a, %m, %v<4>; .reg .pred %p, %first;
+           .shared .align 16 .b8 box[1024]; .shared .align 8 .b64 bar; .shared .align 4 .b32 count;
+           ld.param.u64 %o, [out];
+           mov.u32 %i, %tid.x; mov.u32 %r, %cluster_ctarank;
+           setp.eq.u32 %first, %i, 0;
+           @%first st.shared.u32 [count], 0;
+           @%first mbarrier.init.shared.b64 [bar], 1;
+           // 64 threads store 16 bytes and add to 4 each.
+           @%first mbarrier.arrive.expect_tx.shared.b64 _, [bar], 1280;
+           barrier.cluster.arrive.release; barrier.cluster.wait.acquire;
+           xor.b32 %next, %r, 1;
+           mov.u32 %a, bar; mapa.shared::cluster.u32 %m, %a, %next;
+           mov.u32 %a, box; mad.lo.u32 %a, %i, 16, %a; mapa.shared::cluster.u32 %a, %a, %next;
+           mad.lo.u32 %v0, %r, 1000, %i; add.u32 %v1, %v0, 100; add.u32 %v2, %v0, 200; add.u32 %v3, %v0, 300;
+           st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%a], {%v0, %v1, %v2, %v3}, [%m];
+           mov.u32 %a, count; mapa.shared::cluster.u32 %a, %a, %next;
+           red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%a], %i, [%m];
+           again:
+           mbarrier.try_wait.parity.shared.b64 %p, [bar], 0;
+           @!%p bra again;
+           mad.lo.u32 %a, %r, 65, %i; mad.wide.u32 %o, %a, 4, %o;
+           mov.u32 %a, box; mad.lo.u32 %a, %i, 16, %a;
+           ld.shared.v4.u32 {%v0, %v1, %v2, %v3}, [%a];
+           add.u32 %v0, %v0, %v3;
+           st.global.u32 [%o], %v0;
+           ld.shared.u32 %v0, [count];
+           @%first st.global.u32 [%o+256], %v0;
+           barrier.cluster.arrive; barrier.cluster.wait;
+           ret; }",
+    )]);
+    let out = bench.u32s(&[0; 130]);
+    bench
+        .launch_with(
+            &program,
+            "k",
+            ([2, 1, 1], [64, 1, 1]),
+            &[P::U64(out)],
+            |c| c.cluster = [2, 1, 1],
+        )
+        .unwrap();
+    let expected: Vec<u32> = (0..2)
+        .flat_map(|rank| {
+            let other = 1 - rank;
+            (0..64)
+                .map(move |i| 2 * (other * 1000 + i) + 300)
+                .chain([63 * 32])
+        })
+        .collect();
+    assert_eq!(bench.read_u32s(out, 130), expected);
+}
+
+/// LLVM marks code of no line with line 0: it belongs to the line before it.
+#[test]
+fn a_fault_in_line_zero_is_in_the_line_before_it() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry k() {
+           .reg .u64 %a; .reg .u32 %v;
+           .loc 1 12 3
+           mov.u64 %a, 4096;
+           .loc 1 0 5
+           ld.global.u32 %v, [%a];
+           .loc 1 14 1
+           ret; }
+         .file 1 \"/src/app.cu\"",
+    )]);
+    let fault = bench.launch(&program, "k", ONE, ONE, &[]).unwrap_err();
+    let source = fault.source.expect("a place in the source");
+    assert_eq!((source.file.as_str(), source.line), ("/src/app.cu", 12));
+}

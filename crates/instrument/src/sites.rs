@@ -87,10 +87,7 @@ impl<'a> Sites<'a> {
     /// Adds a site that leads its own group.
     pub(crate) fn add(&mut self, new: NewSite<'_>) -> SiteId {
         let id = SiteId(self.list.len() as u32 + 1);
-        let source = new
-            .loc
-            .filter(|loc| loc.line != 0)
-            .and_then(|loc| self.locate(loc));
+        let source = new.loc.and_then(|loc| self.locate(loc));
         let ptx_line = self
             .line_starts
             .partition_point(|&start| start <= new.span.start) as u32;
@@ -119,7 +116,8 @@ impl Sites<'_> {
     /// The place that a `.loc` names, with the calls through which it was
     /// inlined. The compiler writes a chain as several `.loc`, each of which
     /// names the next one's place. Of equal places, the nearest one before the
-    /// instruction, or directly after it, is used.
+    /// instruction, or directly after it, is used. Calls in line 0, which the
+    /// compiler made, are left out.
     fn locate(&self, loc: &ptx::Loc<'_>) -> Option<SourceLocation> {
         let mut places = vec![(loc.file, loc.line, loc.column)];
         let mut next = loc.inlined_at;
@@ -133,7 +131,7 @@ impl Sites<'_> {
             });
         }
         let mut location = None;
-        for (file, line, column) in places.into_iter().rev() {
+        for (file, line, column) in places.into_iter().rev().filter(|place| place.1 != 0) {
             location = Some(SourceLocation {
                 file: (*self.files.get(&file)?).to_owned(),
                 line,
@@ -171,6 +169,7 @@ mod tests {
 .loc 2 661 1, function_name $L__info_string0, inlined_at 1 9 5
 .loc 2 644 3, function_name $L__info_string1, inlined_at 2 661 1
 .loc 1 5 1, function_name $L__info_string1, inlined_at 1 5 1
+.loc 2 30 3, function_name $L__info_string1, inlined_at 1 0 1
 ret;
 }
 .file 1 \"/src/app.cu\"
@@ -204,6 +203,11 @@ ret;
         assert_eq!(chains[0], [app(9)]);
         assert_eq!(chains[1], [half(661), app(9)]);
         assert_eq!(chains[2], [half(644), half(661), app(9)]);
+    }
+
+    #[test]
+    fn calls_in_line_zero_are_left_out() {
+        assert_eq!(chains()[4], [("/cuda/half.hpp".to_owned(), 30)]);
     }
 
     #[test]

@@ -68,7 +68,8 @@ modifiers! {
         M8n8k4 "m8n8k4" (8 8 4) M8n8k16 "m8n8k16" (8 8 16) M8n8k32 "m8n8k32" (8 8 32)
         M8n8k128 "m8n8k128" (8 8 128) M8n32k16 "m8n32k16" (8 32 16) M16n8k4 "m16n8k4" (16 8 4)
         M16n8k8 "m16n8k8" (16 8 8) M16n8k16 "m16n8k16" (16 8 16) M16n8k32 "m16n8k32" (16 8 32)
-        M16n16k8 "m16n16k8" (16 16 8) M16n16k16 "m16n16k16" (16 16 16)
+        M16n8k64 "m16n8k64" (16 8 64) M16n8k128 "m16n8k128" (16 8 128)
+        M16n8k256 "m16n8k256" (16 8 256) M16n16k8 "m16n16k8" (16 16 8) M16n16k16 "m16n16k16" (16 16 16)
         M32n8k16 "m32n8k16" (32 8 16)
     }
     others {
@@ -121,7 +122,7 @@ modifiers! {
         // Matrices and tensor memory
         Load "load" Store "store" Mma "mma" A "a" B "b" C "c" D "d" Row "row" Col "col"
         Trans "trans" M8n8 "m8n8" M16n16 "m16n16" X1 "x1" X2 "x2" X4 "x4" S4 "s4" U4 "u4"
-        B1 "b1" MmaAsync "mma_async" Alloc "alloc" Dealloc "dealloc"
+        S2 "s2" U2 "u2" B1 "b1" MmaAsync "mma_async" Alloc "alloc" Dealloc "dealloc"
         RelinquishAllocPermit "relinquish_alloc_permit" Ld "ld" St "st" Cp "cp" Shift "shift"
         Commit "commit" Fence "fence" FenceBeforeThreadSync "fence::before_thread_sync"
         FenceAfterThreadSync "fence::after_thread_sync" WaitLd "wait::ld" WaitSt "wait::st"

@@ -267,12 +267,14 @@ impl Allocations {
     pub(crate) fn ask_driver(&self, address: DeviceAddress) -> Option<Extent> {
         // What is in the quarantine the driver still has, the program has not;
         // what a pool has not handed out has no owner, nor has what is reserved
-        // and not mapped. What was placed is known.
+        // and not mapped. What was placed is known. The addresses of a graph's
+        // memory stay its own when it is freed.
         if !is_user_address(address.0)
             || is_placed(address.0)
             || self.memory.is_held(address)
             || self.memory.reservation_of(address).is_some()
             || self.pool_of(address).is_some()
+            || self.was_a_graphs(address)
         {
             return None;
         }
@@ -289,6 +291,20 @@ impl Allocations {
         self.memory
             .insert(AllocationKind::Foreign, extent, None, None);
         Some(extent)
+    }
+
+    /// Whether an address is one of memory that a graph allocated, and that was
+    /// freed.
+    fn was_a_graphs(&self, address: DeviceAddress) -> bool {
+        self.memory.look(|registry, _, _| {
+            registry.freed(address).is_some_and(|freed| {
+                let entry = &freed.entry;
+                let is_inside = entry.allocation.extent.contains(address);
+                is_inside
+                    && entry.allocation.kind == AllocationKind::Pool
+                    && entry.owner.context == 0
+            })
+        })
     }
 
     /// What a pointer is meant for that lies in no allocation. An array that the

@@ -109,6 +109,16 @@ impl Near {
         }
     }
 
+    /// What is in no registry, and was freed.
+    pub fn gone(allocation: Allocation, stack: Stack, freed: Stack) -> Near {
+        Near {
+            allocation,
+            stack,
+            freed: Some(freed),
+            redzones: Redzones::default(),
+        }
+    }
+
     /// Its canaries.
     pub fn redzones(&self) -> Redzones {
         self.redzones
@@ -328,7 +338,11 @@ fn with_nearest(
     Context { intended, nearest }
 }
 
-/// The closer one of the neighbours.
+/// Bytes from an address to an allocation that may have to do with it. What is
+/// farther away is only there by chance.
+const NEAR: u64 = 1 << 30;
+
+/// The closer one of the neighbours, if it is near.
 fn nearest(registry: &Registry<Stack>, address: DeviceAddress) -> Option<&Entry<Stack>> {
     let neighbours = registry.neighbours(address);
     let distance = |entry: &&Entry<Stack>| match relation(entry.allocation.extent, address) {
@@ -339,6 +353,7 @@ fn nearest(registry: &Registry<Stack>, address: DeviceAddress) -> Option<&Entry<
         .below
         .into_iter()
         .chain(neighbours.above)
+        .filter(|entry| distance(entry) <= NEAR)
         .min_by_key(distance)
 }
 

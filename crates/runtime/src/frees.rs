@@ -8,6 +8,8 @@
 //! the device when the quarantine is over its budget, when the program runs
 //! out of memory, or when its stream or pool is about to end.
 
+mod arrays;
+
 use crate::allocations::Allocations;
 use crate::env::Env;
 use crate::findings::HostError;
@@ -22,6 +24,7 @@ use driver::{DriverError, Release, ReleaseCall};
 use heap::{Entry, Held};
 use host::Stack;
 use model::{AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Rule};
+use parking_lot::Mutex;
 use report::count;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU64};
@@ -126,6 +129,7 @@ pub struct Frees {
     below: Below,
     /// Frees that were checked.
     calls: AtomicU64,
+    arrays: Mutex<arrays::Arrays>,
 }
 
 impl Frees {
@@ -133,6 +137,7 @@ impl Frees {
         Frees {
             below,
             calls: AtomicU64::new(0),
+            arrays: Mutex::default(),
         }
     }
 

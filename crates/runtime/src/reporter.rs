@@ -1,7 +1,7 @@
 //! What was found is counted here, and reported once.
 
 use crate::env::Env;
-use crate::findings::{self, Findings, HostError, Key};
+use crate::findings::{self, Context, Findings, HostError, Key};
 use crate::memory::Memory;
 use heap::Entry;
 use host::Stack;
@@ -66,14 +66,18 @@ impl Reporter {
     /// The host is about to make a call that breaks a rule. Call it on the
     /// program's thread: its stack distinguishes one such call from another.
     pub fn host_error(&self, error: HostError) {
-        let stack = self.env.stack();
-        let Some(id) = self.count(error.key(&stack)) else {
-            return;
-        };
         let context = self.memory.look(|registry, _, pending| {
             findings::call_context(error.pointer, error.address, registry, pending)
         });
-        self.publish(id, &error.finding(context, &stack, self.env.callers()));
+        self.host_error_in(error, context);
+    }
+
+    /// The same, of what is in no registry.
+    pub fn host_error_in(&self, error: HostError, context: Context) {
+        let stack = self.env.stack();
+        if let Some(id) = self.count(error.key(&stack)) {
+            self.publish(id, &error.finding(context, &stack, self.env.callers()));
+        }
     }
 
     /// Reports what of these the program should have freed, but for that of

@@ -83,9 +83,17 @@ fn from_array(
 
 /// The channel description of an array's format.
 fn channels(descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> Result<cudaChannelFormatDesc, cudaError_t> {
+    channels_of(descriptor.Format, descriptor.NumChannels)
+}
+
+/// The description of so many channels of a format.
+pub(super) fn channels_of(
+    format: CUarray_format,
+    count: u32,
+) -> Result<cudaChannelFormatDesc, cudaError_t> {
     use CUarray_format as F;
     use cudaChannelFormatKind as K;
-    let (bits, f) = match descriptor.Format {
+    let (bits, f) = match format {
         F::CU_AD_FORMAT_UNSIGNED_INT8 => (8, K::cudaChannelFormatKindUnsigned),
         F::CU_AD_FORMAT_UNSIGNED_INT16 => (16, K::cudaChannelFormatKindUnsigned),
         F::CU_AD_FORMAT_UNSIGNED_INT32 => (32, K::cudaChannelFormatKindUnsigned),
@@ -96,13 +104,7 @@ fn channels(descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> Result<cudaChannelFormatDes
         F::CU_AD_FORMAT_FLOAT => (32, K::cudaChannelFormatKindFloat),
         _ => return Err(cudaError_t::cudaErrorNotSupported),
     };
-    let of = |index| {
-        if index < descriptor.NumChannels {
-            bits
-        } else {
-            0
-        }
-    };
+    let of = |index| if index < count { bits } else { 0 };
     Ok(cudaChannelFormatDesc {
         x: of(0),
         y: of(1),

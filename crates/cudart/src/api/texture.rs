@@ -1,5 +1,6 @@
 //! Texture and surface objects.
 
+use super::array::channels_of;
 use crate::generated::types::*;
 use crate::state::ready;
 use driver::sys::{
@@ -7,6 +8,7 @@ use driver::sys::{
     CU_TRSF_READ_AS_INTEGER, CU_TRSF_SEAMLESS_CUBEMAP, CU_TRSF_SRGB, CUDA_RESOURCE_DESC,
     CUDA_TEXTURE_DESC, CUaddress_mode, CUarray_format, CUfilter_mode, CUresourcetype,
 };
+use std::ffi::c_void;
 
 /// The driver's format and number of channels of a channel description.
 fn format(channels: &cudaChannelFormatDesc) -> Result<(CUarray_format, u32), cudaError_t> {
@@ -98,7 +100,95 @@ fn sampler(from: &cudaTextureDesc) -> CUDA_TEXTURE_DESC {
     to
 }
 
+/// The inverse of [`resource`].
+fn described(from: &CUDA_RESOURCE_DESC) -> Result<cudaResourceDesc, cudaError_t> {
+    // SAFETY: numbers, pointers and enumerations, for which zeros are values.
+    let mut to: cudaResourceDesc = unsafe { std::mem::zeroed() };
+    match from.resType {
+        CUresourcetype::CU_RESOURCE_TYPE_ARRAY => {
+            to.resType = cudaResourceType::cudaResourceTypeArray;
+            // SAFETY: the type says that this member is in use.
+            to.res.array.array = unsafe { from.res.array.hArray };
+        }
+        CUresourcetype::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY => {
+            to.resType = cudaResourceType::cudaResourceTypeMipmappedArray;
+            // SAFETY: as above.
+            to.res.mipmap.mipmap = unsafe { from.res.mipmap.hMipmappedArray };
+        }
+        CUresourcetype::CU_RESOURCE_TYPE_LINEAR => {
+            // SAFETY: as above.
+            let linear = unsafe { from.res.linear };
+            to.resType = cudaResourceType::cudaResourceTypeLinear;
+            to.res.linear.devPtr = linear.devPtr as *mut c_void;
+            to.res.linear.desc = channels_of(linear.format, linear.numChannels)?;
+            to.res.linear.sizeInBytes = linear.sizeInBytes;
+        }
+        CUresourcetype::CU_RESOURCE_TYPE_PITCH2D => {
+            // SAFETY: as above.
+            let pitched = unsafe { from.res.pitch2D };
+            to.resType = cudaResourceType::cudaResourceTypePitch2D;
+            to.res.pitch2D.devPtr = pitched.devPtr as *mut c_void;
+            to.res.pitch2D.desc = channels_of(pitched.format, pitched.numChannels)?;
+            to.res.pitch2D.width = pitched.width;
+            to.res.pitch2D.height = pitched.height;
+            to.res.pitch2D.pitchInBytes = pitched.pitchInBytes;
+        }
+        _ => return Err(cudaError_t::cudaErrorInvalidValue),
+    }
+    Ok(to)
+}
+
+/// The inverse of [`sampler`].
+fn sampled(from: &CUDA_TEXTURE_DESC) -> cudaTextureDesc {
+    // SAFETY: as in `described`.
+    let mut to: cudaTextureDesc = unsafe { std::mem::zeroed() };
+    for (to, from) in to.addressMode.iter_mut().zip(from.addressMode) {
+        *to = cudaTextureAddressMode(from.0);
+    }
+    to.filterMode = cudaTextureFilterMode(from.filterMode.0);
+    let flag = |bit: u32| i32::from(from.flags & bit != 0);
+    to.readMode = match from.flags & CU_TRSF_READ_AS_INTEGER {
+        0 => cudaTextureReadMode::cudaReadModeNormalizedFloat,
+        _ => cudaTextureReadMode::cudaReadModeElementType,
+    };
+    to.normalizedCoords = flag(CU_TRSF_NORMALIZED_COORDINATES);
+    to.sRGB = flag(CU_TRSF_SRGB);
+    to.disableTrilinearOptimization = flag(CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION);
+    to.seamlessCubemap = flag(CU_TRSF_SEAMLESS_CUBEMAP);
+    to.maxAnisotropy = from.maxAnisotropy;
+    to.mipmapFilterMode = cudaTextureFilterMode(from.mipmapFilterMode.0);
+    to.mipmapLevelBias = from.mipmapLevelBias;
+    to.minMipmapLevelClamp = from.minMipmapLevelClamp;
+    to.maxMipmapLevelClamp = from.maxMipmapLevelClamp;
+    to.borderColor = from.borderColor;
+    to
+}
+
 runtime! {
+    /// What a texture object shows.
+    fn cudaGetTextureObjectResourceDesc(pResDesc: *mut cudaResourceDesc, texObject: cudaTextureObject_t) {
+        ready()?;
+        let mut resource = CUDA_RESOURCE_DESC::zeroed();
+        cu!(cuTexObjectGetResourceDesc(&raw mut resource, texObject))?;
+        put!(pResDesc, described(&resource)?)
+    }
+
+    /// How a texture object is sampled.
+    fn cudaGetTextureObjectTextureDesc(pTexDesc: *mut cudaTextureDesc, texObject: cudaTextureObject_t) {
+        ready()?;
+        let mut sampler = CUDA_TEXTURE_DESC::zeroed();
+        cu!(cuTexObjectGetTextureDesc(&raw mut sampler, texObject))?;
+        put!(pTexDesc, sampled(&sampler))
+    }
+
+    /// What a surface object shows.
+    fn cudaGetSurfaceObjectResourceDesc(pResDesc: *mut cudaResourceDesc, surfObject: cudaSurfaceObject_t) {
+        ready()?;
+        let mut resource = CUDA_RESOURCE_DESC::zeroed();
+        cu!(cuSurfObjectGetResourceDesc(&raw mut resource, surfObject))?;
+        put!(pResDesc, described(&resource)?)
+    }
+
     /// Makes a texture object.
     fn cudaCreateTextureObject(
         pTexObject: *mut cudaTextureObject_t, pResDesc: *const cudaResourceDesc, pTexDesc: *const cudaTextureDesc,

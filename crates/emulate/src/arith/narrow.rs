@@ -23,6 +23,19 @@ pub fn f32_to_tf32(x: f32, mode: Round, relu: bool, satfinite: bool) -> u32 {
     }
 }
 
+/// `cvt.pack.sat`: two integers, saturated to `bits` each, `b` in the lowest
+/// bits; above them the low bits of `c`. (Of 16 bits nothing is left above.)
+#[inline(always)]
+pub fn pack_integers(a: i32, b: i32, c: u32, bits: u32, signed: bool) -> u32 {
+    let (least, most) = match signed {
+        true => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        false => (0, (1 << bits) - 1),
+    };
+    let part = |x: i32| x.clamp(least, most) as u32 & ((1 << bits) - 1);
+    let packed = part(a) << bits | part(b);
+    packed | c.checked_shl(2 * bits).unwrap_or(0)
+}
+
 /// An fp8 format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fp8 {
@@ -199,6 +212,18 @@ pub fn pack_below(a: i32, b: i32, c: u32, bits: u32, signed: bool) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packed_integers_are_saturated_and_pushed_in_from_below() {
+        assert_eq!(pack_integers(70000, -5, 9, 16, false), 0xffff_0000);
+        assert_eq!(pack_integers(-70000, 70000, 9, 16, true), 0x8000_7fff);
+        assert_eq!(pack_integers(300, 17, 0xabcd_1234, 8, false), 0x1234_ff11);
+        assert_eq!(pack_integers(-300, 17, 0xabcd_1234, 8, true), 0x1234_8011);
+        assert_eq!(pack_integers(-1, 20, 0x12_3456, 4, false), 0x1234_560f);
+        assert_eq!(pack_integers(-1, -20, 0x12_3456, 4, true), 0x1234_56f8);
+        assert_eq!(pack_integers(5, 1, 0x0fff_ffff, 2, false), 0xffff_fffd);
+        assert_eq!(pack_integers(-5, 1, 0, 2, true), 0b1001);
+    }
 
     #[test]
     fn tf32_keeps_ten_bits() {

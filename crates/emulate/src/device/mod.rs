@@ -24,6 +24,7 @@ mod tests;
 
 pub use crate::engine::Contained;
 pub use basics::{Host, Options, Result};
+pub use objects::advice::{Advice, Advised, Place};
 pub use objects::array::ArrayShape;
 pub use objects::capture::CaptureInfo;
 pub use objects::copy::{Copy, Fill, Side};

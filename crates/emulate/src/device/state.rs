@@ -3,8 +3,8 @@
 use super::basics::{Host, Options, Result};
 use super::core::Core;
 use super::objects::{
-    array, context, event, graph, graph_memory, linkers, memory, module, pools, queue, support,
-    user_objects, vmm, work,
+    advice, array, context, event, graph, graph_memory, linkers, memory, module, pools, queue,
+    support, texture, user_objects, vmm, work,
 };
 use crate::engine::{self, Machine};
 use crate::mapping::{MapError, Memory};
@@ -42,6 +42,10 @@ pub(crate) struct State {
     pub mipmaps: RwLock<FxHashMap<u64, array::Mipmap>>,
     pub vmm: Mutex<vmm::Vmm>,
     pub pools: Mutex<pools::Pools>,
+    /// By the serial of the allocation.
+    pub advice: Mutex<FxHashMap<u64, advice::Said>>,
+    /// What texture and surface objects were made of.
+    pub described: Mutex<FxHashMap<u64, texture::Described>>,
     pub linkers: Mutex<linkers::Linkers>,
     pub user_objects: Mutex<user_objects::UserObjects>,
     pub contexts: Mutex<context::Contexts>,
@@ -107,6 +111,8 @@ impl Device {
             mipmaps: RwLock::default(),
             vmm: Mutex::default(),
             pools: Mutex::default(),
+            advice: Mutex::default(),
+            described: Mutex::default(),
             linkers: Mutex::default(),
             user_objects: Mutex::default(),
             contexts: Mutex::default(),

@@ -6,6 +6,7 @@ use super::contained::Contained;
 use super::context::{BARRIERS, Barrier, Block, ClusterBarrier, Context, Launch};
 use super::fault::{Fault, FaultKind};
 use super::heap::DeviceHeap;
+use super::ops::special::RESERVED_SHARED;
 use super::program::{Entry, Program};
 use super::warp::{SliceEnd, Warp};
 use crate::mapping::{AccessFault, Bytes, GRANULE, LANES, MapError, Memory, Wide};
@@ -669,7 +670,11 @@ impl Run<'_> {
         let block = &mut context.blocks[slot];
         block.index = std::array::from_fn(|i| (first[i] + within[i]) as u32);
         block.rank = rank;
-        let shared = u64::from(self.launch.shared_size);
+        let reserved = match self.program.code.has_reserved_shared {
+            true => RESERVED_SHARED,
+            false => 0,
+        };
+        let shared = u64::from(self.launch.shared_size + reserved);
         block.shared.reset(shared, self.launch.residue);
         block.alive.clear();
         for barrier in &mut block.barriers {

@@ -25,6 +25,8 @@ pub(crate) struct Code {
     pub lists: Vec<Vec<u32>>,
     /// Range of the `.const` variables.
     pub constant_range: (u64, u64),
+    /// Whether some function uses reserved shared memory.
+    pub has_reserved_shared: bool,
 }
 
 /// What a call needs of a function.

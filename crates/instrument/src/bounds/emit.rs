@@ -584,9 +584,11 @@ pub(super) fn also_unless(
             "setp.lt.and.u32 {outside}, {LANE}, {lanes}, {outside};"
         );
     }
-    if let Extent::BytesUnless(_, operand) = group.extent
-        && let Some(ignore) = operand_name(instruction, operand)
-    {
-        outside_only(outside, ignore, true, out);
+    if let Extent::BytesUnless(_, operand) = group.extent {
+        match instruction.operands.get(operand).map(|o| &o.kind) {
+            Some(OperandKind::Name(ignore)) => outside_only(outside, ignore, true, out),
+            Some(OperandKind::Not(reads)) => outside_only(outside, reads, false, out),
+            _ => {}
+        }
     }
 }

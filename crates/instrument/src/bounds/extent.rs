@@ -7,7 +7,7 @@ use ptx::table::{Access, Extent, Width, extent};
 
 /// Bytes that an access covers; `None` if only a descriptor has the number.
 pub(super) fn width_of(inst: &Inst<'_, '_>, access: &Access) -> Option<Extent> {
-    extent(inst.instruction, access, inst.ends_with_predicate)
+    extent(inst.instruction, access, inst.ignores_source)
 }
 
 /// The alignment of the sink for an access: at least [`Access::alignment`].

@@ -765,11 +765,11 @@ pub(super) fn bytes_of(
     instruction: &Instruction<'_>,
     access: &Access,
 ) -> Result<u64, String> {
-    let ends_with_predicate = body.analysis.code.instructions[index].ends_with_predicate;
+    let ignores_source = body.analysis.code.instructions[index].ignores_source;
     if !has_aligned_rows(instruction, access) {
         return Err("its rows are less aligned than the access".to_owned());
     }
-    match ptx::table::extent(instruction, access, ends_with_predicate) {
+    match ptx::table::extent(instruction, access, ignores_source) {
         Some(Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _)) if bytes <= EXTENT => {
             Ok(bytes.max(1))
         }

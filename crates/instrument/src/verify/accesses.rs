@@ -41,7 +41,7 @@ impl<'a> Subject<'_, 'a> {
     /// The accessed bytes; none if only a descriptor has the number.
     pub(super) fn extent(&self, input: &Input<'_, '_, '_>) -> Option<Extent> {
         let inst = &input.analysis.code.instructions[self.index];
-        extent(self.old, self.access, inst.ends_with_predicate)
+        extent(self.old, self.access, inst.ignores_source)
     }
 
     /// The bytes that the program uses, from the constant of the address on, if
@@ -343,7 +343,11 @@ impl State {
         let mut expected: Vec<Text> = self.guard_of(subject.old).into_iter().collect();
         // Nothing is read if an operand says so.
         if let Some(Extent::BytesUnless(_, operand)) = subject.extent(input) {
-            expected.push(format!("!{}", self.text(subject.old, operand)));
+            let ignored = self.text(subject.old, operand);
+            expected.push(match ignored.strip_prefix('!') {
+                Some(reads) => reads.to_owned(),
+                None => format!("!{ignored}"),
+            });
         }
         if expected.iter().any(|guard| !verdict.guards.contains(guard)) {
             return Err("the check is not under the access's guard");

@@ -40,7 +40,7 @@ fn settled(analysis: &Analysis<'_, '_>, index: usize, access: &Access) -> Option
     let OperandKind::Address(address) = &inst.instruction.operands.get(access.operand)?.kind else {
         return None;
     };
-    let bytes = match extent(inst.instruction, access, inst.ends_with_predicate)? {
+    let bytes = match extent(inst.instruction, access, inst.ignores_source)? {
         Extent::Bytes(0) => return Some(true),
         Extent::Bytes(bytes) => i128::from(bytes),
         _ => return None,

@@ -10,7 +10,7 @@ use crate::{Instruction, Operand, OperandKind};
 pub enum Extent {
     /// Known.
     Bytes(u64),
-    /// Known, but none where this predicate operand holds.
+    /// Known, but none where this operand, a predicate or a negated one, holds.
     BytesUnless(u64, usize),
     /// In this operand of the instruction, a 32-bit register.
     Operand(usize),
@@ -33,12 +33,12 @@ impl Extent {
 }
 
 /// Bytes that an access covers; `None` if only a descriptor determines them.
-/// `ends_with_predicate`: the last operand is a predicate register, which only
-/// its declaration shows ([`Width::CopySource`]).
+/// `ignores_source`: the fourth operand of a `cp.async` is a predicate register,
+/// which only its declaration shows ([`Width::CopySource`]).
 pub fn extent(
     instruction: &Instruction<'_>,
     access: &Access,
-    ends_with_predicate: bool,
+    ignores_source: bool,
 ) -> Option<Extent> {
     let operands = &instruction.operands;
     let integer = |operand: usize| match operands.get(operand)?.kind {
@@ -59,8 +59,8 @@ pub fn extent(
         Width::Bytes(bytes) => Some(Extent::Bytes(u64::from(bytes))),
         Width::Operand(operand) => count(operand),
         Width::CopySource { size, source } => {
-            if ends_with_predicate && source + 1 == operands.len() {
-                return is_name(source).then_some(Extent::BytesUnless(integer(size)?, source));
+            if ignores_source {
+                return Some(Extent::BytesUnless(integer(size)?, source));
             }
             match count(source)? {
                 Extent::Bytes(bytes) => Some(Extent::Bytes(bytes.min(integer(size)?))),

@@ -206,6 +206,27 @@ fn records_of_device_functions_carry_their_bounds_and_find_their_kernel() {
     );
 }
 
+/// What lies gigabytes away is named by chance.
+#[test]
+fn nothing_that_is_far_away_is_the_nearest() {
+    let nearest = |address| {
+        let bench = Bench::new();
+        let allocations = bench.runtime.allocations();
+        allocations.allocated(AllocationKind::Device, extent(A, 64));
+        bench.launch(A, A);
+        bench.device.leave(Record {
+            base: address,
+            size: 0,
+            ..record(4, address, 0)
+        });
+        bench.runtime.synchronized();
+        let finding = bench.process().findings.remove(0);
+        assert_eq!(finding.rule, Rule::InvalidPointer);
+        finding.nearest.is_some()
+    };
+    assert_eq!([A + (1 << 30), A + (3 << 30)].map(nearest), [true, false]);
+}
+
 #[test]
 fn what_the_driver_knows_is_no_finding_but_said() {
     let device = Fake::default();

@@ -178,6 +178,30 @@ fn a_second_free_is_refused_and_names_the_first() {
 }
 
 #[test]
+fn an_array_is_destroyed_once() {
+    let bench = bench(|_| {});
+    let frees = bench.runtime.frees();
+    let destroy = |says| frees.free_array("cuArrayDestroy", 0x51, &|| says);
+    frees.array_made(0x51, 640);
+    // What the device refuses did not happen.
+    assert_eq!(destroy(INVALID_VALUE), INVALID_VALUE);
+    assert_eq!(destroy(SUCCESS), SUCCESS);
+    assert!(bench.rules().is_empty());
+    assert_eq!(destroy(SUCCESS), CUresult::CUDA_ERROR_INVALID_HANDLE);
+    let finding = bench.process().findings.remove(0);
+    let array = finding.intended.unwrap();
+    assert_eq!((finding.rule, finding.nearest), (Rule::DoubleFree, None));
+    assert_eq!(
+        (array.allocation.extent, array.freed),
+        (extent(0x51, 640), true)
+    );
+    // The handle is another array's now.
+    frees.array_made(0x51, 64);
+    assert_eq!(destroy(SUCCESS), SUCCESS);
+    assert_eq!(bench.rules(), [Rule::DoubleFree]);
+}
+
+#[test]
 fn bad_frees_that_are_passed_on_meet_the_device_as_it_would_be() {
     let bench = bench(|settings| settings.api_errors = ApiErrors::Pass);
     bench.device(A, 100);

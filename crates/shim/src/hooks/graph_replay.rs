@@ -18,11 +18,11 @@ use super::define::{hook, hooks};
 use super::kernel_node::Kernel;
 use super::launch::{Arguments, launch};
 use super::watch::{self, What};
-use super::{copy_shapes, set, streams};
+use super::{copy_shapes, graph_memory, set, streams};
 use crate::process;
 use crate::queries::{self, is_capturing};
 use crate::session::{self, next};
-use crate::state::{Destroyed, Executable, KernelNode, Node, Replays, Work};
+use crate::state::{Destroyed, Executable, GraphMemory, KernelNode, Node, Replays, Work};
 use crate::timing::{self, Timed};
 use driver::sys::{
     CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
@@ -34,6 +34,7 @@ use model::DeviceAddress;
 use runtime::{Belongs, LaunchShape, Ordering, Runtime, Side, When};
 use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 
 hooks!(
     cuGraphDestroy,
@@ -181,7 +182,8 @@ impl Node {
     fn is_stale(&self, runtime: &Runtime) -> bool {
         self.uses.iter().any(|(pointer, then)| {
             let (_, now) = belongs(runtime, *pointer);
-            let is_a_graphs = then.is_some_and(|then| !then.is_own) && now.is_none();
+            let is_a_graphs =
+                then.is_some_and(|then| !then.is_own) && now.is_none_or(|now| !now.is_own);
             now != *then && !is_a_graphs
         })
     }
@@ -229,20 +231,10 @@ fn scan(runtime: &Runtime, graph: CUgraph, kernels: bool) -> Vec<Node> {
     let Some(api) = next() else {
         return Vec::new();
     };
-    let (Some(list), Some(kind_of)) = (api.cuGraphGetNodes, api.cuGraphNodeGetType) else {
+    let Some(kind_of) = api.cuGraphNodeGetType else {
         return Vec::new();
     };
-    let mut count = 0;
-    // SAFETY: a graph that was just instantiated; a place for the count.
-    if unsafe { list(graph, std::ptr::null_mut(), &mut count) } != CUresult::CUDA_SUCCESS {
-        return Vec::new();
-    }
-    let mut handles = vec![CUgraphNode::NULL; count];
-    // SAFETY: room for as many as there are.
-    if unsafe { list(graph, handles.as_mut_ptr(), &mut count) } != CUresult::CUDA_SUCCESS {
-        return Vec::new();
-    }
-    handles.truncate(count);
+    let handles = graph_memory::nodes_of(graph);
     let mut functions = Functions::default();
     let look = |node: CUgraphNode| {
         let mut kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
@@ -356,6 +348,7 @@ fn instantiated(
             nodes,
             generation,
             graph: has_kernels.then_some(graph.0),
+            memory: Arc::new(graph_memory::of(runtime, graph)),
         };
         replays.add(exec.0, executable);
     }
@@ -458,6 +451,9 @@ hook!([cuGraphLaunch, cuGraphLaunch_ptsz](exec: CUgraphExec, stream: CUstream) |
     if result == CUresult::CUDA_SUCCESS && let Some(runtime) = session::runtime() {
         if !is_capturing() {
             runtime.launcher().graph_made(streams::name(runtime, stream, PER_THREAD));
+            if let Some(memory) = memory_of(exec) {
+                graph_memory::launched(runtime, &memory, (stream, PER_THREAD));
+            }
         }
         let place = streams::place(runtime, stream, PER_THREAD);
         runtime.launcher().graph_launched(place);
@@ -465,12 +461,22 @@ hook!([cuGraphLaunch, cuGraphLaunch_ptsz](exec: CUgraphExec, stream: CUstream) |
     result
 });
 
+/// What a launch allocates and frees, if that is known.
+fn memory_of(exec: CUgraphExec) -> Option<Arc<GraphMemory>> {
+    let mut memory = None;
+    with(exec, |executable| memory = Some(executable.memory.clone()));
+    memory
+}
+
 fn launching(exec: CUgraphExec, stream: (CUstream, bool)) -> Option<CUresult> {
     let runtime = session::runtime()?;
     process::device_in_use();
     // It may record events, and wait for some.
     runtime.streams().ordered(Ordering::Graph);
     runtime.launcher().graph_launching();
+    if let Some(memory) = memory_of(exec) {
+        graph_memory::launching(runtime, &memory);
+    }
     if is_capturing() {
         return None;
     }

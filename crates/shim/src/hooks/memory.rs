@@ -15,8 +15,8 @@ use crate::queries::is_capturing;
 use crate::session::{self, next};
 use driver::sys::{
     CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUarray,
-    CUdeviceptr, CUexternalMemory, CUgraphicsResource, CUmemPoolPtrExportData, CUmemoryPool,
-    CUmipmappedArray, CUresult,
+    CUarray_format, CUdeviceptr, CUexternalMemory, CUgraphicsResource, CUmemPoolPtrExportData,
+    CUmemoryPool, CUmipmappedArray, CUresult,
 };
 use model::{AllocationKind, BareReason, DeviceAddress, ElsewhereReason, Extent};
 use runtime::{CanaryPlan, Fill, FreeCall, FreeRequest, Owner, Redzones};
@@ -35,8 +35,10 @@ hooks!(
     cuMemFreeHost,
     cuMemPoolImportPointer,
     cuArrayCreate_v2,
+    cuArrayDestroy,
     cuArray3DCreate_v2,
     cuMipmappedArrayCreate,
+    cuMipmappedArrayDestroy,
     cuExternalMemoryGetMappedBuffer,
     cuGraphicsResourceGetMappedPointer_v2,
 );
@@ -456,14 +458,74 @@ hook!(cuMemPoolImportPointer(
 
 // Arrays are the device's to guard; only their memory must be there.
 
+/// Bytes of an array of so many texels.
+fn array_bytes(format: CUarray_format, channels: u32, sides: [usize; 3]) -> u64 {
+    use CUarray_format as F;
+    let channel = match format {
+        F::CU_AD_FORMAT_UNSIGNED_INT8 | F::CU_AD_FORMAT_SIGNED_INT8 => 1,
+        F::CU_AD_FORMAT_UNSIGNED_INT32 | F::CU_AD_FORMAT_SIGNED_INT32 | F::CU_AD_FORMAT_FLOAT => 4,
+        _ => 2,
+    };
+    let sides = sides.iter().map(|side| (*side).max(1) as u64);
+    sides.fold(channel * u64::from(channels), u64::saturating_mul)
+}
+
+/// The same, by what the program asks for.
+///
+/// # Safety
+/// `how` is null or points to the struct.
+unsafe fn array_3d_bytes(how: *const CUDA_ARRAY3D_DESCRIPTOR) -> u64 {
+    // SAFETY: the caller's word.
+    unsafe { how.as_ref() }.map_or(0, |how| {
+        array_bytes(
+            how.Format,
+            how.NumChannels,
+            [how.Width, how.Height, how.Depth],
+        )
+    })
+}
+
+/// # Safety
+/// A successful call has written the handle to `place`.
+unsafe fn array_made(result: CUresult, place: *const u64, bytes: u64) -> CUresult {
+    if result == CUresult::CUDA_SUCCESS
+        && !place.is_null()
+        && let Some(runtime) = session::runtime()
+    {
+        // SAFETY: the caller's word.
+        runtime.frees().array_made(unsafe { *place }, bytes);
+    }
+    result
+}
+
+fn free_array(function: &'static str, handle: u64, destroy: impl Fn() -> CUresult) -> CUresult {
+    match session::runtime() {
+        Some(runtime) => runtime.frees().free_array(function, handle, &destroy),
+        None => destroy(),
+    }
+}
+
+hook!(cuArrayDestroy(array: CUarray) |destroy| {
+    // SAFETY: the program's arguments.
+    free_array(FUNCTION, array.0, || unsafe { destroy(array) })
+});
+
+hook!(cuMipmappedArrayDestroy(array: CUmipmappedArray) |destroy| {
+    // SAFETY: the program's arguments.
+    free_array(FUNCTION, array.0, || unsafe { destroy(array) })
+});
+
 hook!(cuArrayCreate_v2(array: *mut CUarray, how: *const CUDA_ARRAY_DESCRIPTOR) |create| {
     // SAFETY: the program's arguments.
-    with_room(|| unsafe { create(array, how) })
+    unsafe {
+        let bytes = how.as_ref().map_or(0, |how| array_bytes(how.Format, how.NumChannels, [how.Width, how.Height, 1]));
+        array_made(with_room(|| create(array, how)), array.cast(), bytes)
+    }
 });
 
 hook!(cuArray3DCreate_v2(array: *mut CUarray, how: *const CUDA_ARRAY3D_DESCRIPTOR) |create| {
     // SAFETY: the program's arguments.
-    with_room(|| unsafe { create(array, how) })
+    unsafe { array_made(with_room(|| create(array, how)), array.cast(), array_3d_bytes(how)) }
 });
 
 hook!(cuMipmappedArrayCreate(
@@ -472,7 +534,7 @@ hook!(cuMipmappedArrayCreate(
     levels: u32,
 ) |create| {
     // SAFETY: the program's arguments.
-    with_room(|| unsafe { create(array, how, levels) })
+    unsafe { array_made(with_room(|| create(array, how, levels)), array.cast(), array_3d_bytes(how)) }
 });
 
 hook!(cuExternalMemoryGetMappedBuffer(

@@ -13,6 +13,7 @@ mod define;
 mod enumerate;
 mod function;
 mod graph;
+mod graph_memory;
 mod graph_nodes;
 mod graph_replay;
 mod kernel_node;

@@ -1,6 +1,7 @@
 //! Instantiated graphs, and what their nodes were last planned for.
 
 use driver::sys::CUcontext;
+use model::{DeviceAddress, Extent};
 use parking_lot::Mutex;
 use runtime::{Belongs, EntryPlan, LaunchShape, Side};
 use std::collections::{HashMap, HashSet};
@@ -50,6 +51,17 @@ pub struct Executable {
     pub generation: u64,
     /// The graph whose nodes' handles are needed.
     pub graph: Option<u64>,
+    /// The memory that a launch allocates and frees.
+    pub memory: Arc<GraphMemory>,
+}
+
+/// Memory that a launch of a graph allocates, and such that it frees.
+#[derive(Default)]
+pub struct GraphMemory {
+    /// Allocated.
+    pub allocates: Vec<Extent>,
+    /// Freed, whichever graph has allocated it.
+    pub frees: Vec<DeviceAddress>,
 }
 
 /// A graph that is needed.

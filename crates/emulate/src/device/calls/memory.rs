@@ -163,6 +163,15 @@ impl Device {
     /// `cuMemAllocAsync`, `cuMemAllocFromPoolAsync`: usable at once, which is
     /// before the stream gets there.
     pub fn allocate_async(&self, size: u64, stream: u64) -> Result<DeviceAddress> {
+        self.allocate_in_stream(size, self.pool_current(), stream)
+    }
+
+    pub(super) fn allocate_in_stream(
+        &self,
+        size: u64,
+        pool: u64,
+        stream: u64,
+    ) -> Result<DeviceAddress> {
         self.enter()?;
         let stream = self.state.stream(stream)?;
         if stream.capturing.lock().is_some() {
@@ -170,7 +179,9 @@ impl Device {
             self.capture(&stream, &work)?;
             return Ok(DeviceAddress(address));
         }
-        self.allocate(size, AllocationKind::Pool, 0)
+        let address = self.allocate(size, AllocationKind::Pool, 0)?;
+        self.state.pools.lock().handed_out(pool, address.0, size);
+        Ok(address)
     }
 
     /// `cuMemFree`. 0 does nothing.
@@ -191,7 +202,9 @@ impl Device {
                 AllocationKind::Device | AllocationKind::Managed | AllocationKind::Pool
             )
         };
-        self.remove(address.0, fits)
+        self.remove(address.0, fits)?;
+        self.state.pools.lock().taken_back(address.0);
+        Ok(())
     }
 
     /// `cuMemFreeHost`
@@ -246,6 +259,8 @@ impl Device {
             .remove(address.0, fits)
             .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         self.state.let_go(&mut allocations, allocation, tickets);
+        drop(allocations);
+        self.state.pools.lock().taken_back(address.0);
         Ok(())
     }
 

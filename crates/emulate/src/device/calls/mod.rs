@@ -1,5 +1,6 @@
 //! The calls of the device, one file a theme.
 
+mod advice;
 mod array;
 mod capture;
 mod context;

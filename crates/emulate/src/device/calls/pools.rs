@@ -1,5 +1,5 @@
-//! Memory pools. There is one store of memory: pools are names for it, and
-//! their attributes are kept and returned.
+//! Memory pools. There is one store of memory: pools are names for it. What each
+//! has handed out is counted, and their attributes are kept and returned.
 
 use crate::device::basics::Result;
 use crate::device::objects::pools::{Attributes, DEFAULT, default_value};
@@ -58,6 +58,14 @@ impl Device {
         value: u64,
     ) -> Result<()> {
         let mut pools = self.state.pools.lock();
+        pools.attributes(pool)?;
+        if pools.forget_most(pool, attribute) {
+            // They can only be reset (cuda.h).
+            return match value {
+                0 => Ok(()),
+                _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+            };
+        }
         pools.attributes(pool)?.insert(attribute.0, value);
         Ok(())
     }
@@ -66,7 +74,8 @@ impl Device {
     pub fn pool_attribute(&self, pool: u64, attribute: CUmemPool_attribute) -> Result<u64> {
         let mut pools = self.state.pools.lock();
         let set = pools.attributes(pool)?.get(&attribute.0).copied();
-        Ok(set.unwrap_or_else(|| default_value(attribute)))
+        let counted = pools.counted(pool, attribute);
+        Ok(counted.or(set).unwrap_or_else(|| default_value(attribute)))
     }
 
     /// `cuMemAllocFromPoolAsync`
@@ -77,6 +86,14 @@ impl Device {
         stream: u64,
     ) -> Result<model::DeviceAddress> {
         self.pool_exists(pool)?;
-        self.allocate_async(size, stream)
+        self.allocate_in_stream(size, pool, stream)
+    }
+
+    /// `cuMemPoolTrimTo`
+    pub fn pool_trim(&self, pool: u64, keep: u64) -> Result<()> {
+        let mut pools = self.state.pools.lock();
+        pools.attributes(pool)?;
+        pools.trim(pool, keep);
+        Ok(())
     }
 }

@@ -154,6 +154,28 @@ impl Device {
         Ok(self.state.stream(handle)?.priority)
     }
 
+    /// `cuStreamSetAttribute`
+    pub fn stream_set_attribute(&self, handle: u64, attribute: u32, value: [u8; 64]) -> Result<()> {
+        let stream = self.state.stream(handle)?;
+        stream.attributes.lock().insert(attribute, value);
+        Ok(())
+    }
+
+    /// `cuStreamGetAttribute`; `None` for one that was not set.
+    pub fn stream_attribute(&self, handle: u64, attribute: u32) -> Result<Option<[u8; 64]>> {
+        let stream = self.state.stream(handle)?;
+        let found = stream.attributes.lock().get(&attribute).copied();
+        Ok(found)
+    }
+
+    /// `cuStreamCopyAttributes`
+    pub fn stream_copy_attributes(&self, to: u64, from: u64) -> Result<()> {
+        let (to, from) = (self.state.stream(to)?, self.state.stream(from)?);
+        let copied = from.attributes.lock().clone();
+        *to.attributes.lock() = copied;
+        Ok(())
+    }
+
     /// `cuStreamGetCtx`
     pub fn stream_context(&self, handle: u64) -> Result<u64> {
         let own = self.state.stream(handle)?.context;

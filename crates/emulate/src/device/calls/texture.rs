@@ -7,7 +7,7 @@
 use crate::device::basics::Result;
 use crate::device::objects::arena;
 use crate::device::objects::memory::Allocation;
-use crate::device::objects::texture::{Sampler, Texture, channel_bytes};
+use crate::device::objects::texture::{Described, Sampler, Texture, channel_bytes};
 use crate::device::state::Device;
 use crate::engine::ops::image::MOST_LEVELS;
 use driver::sys::{CUfilter_mode, CUresult};
@@ -58,6 +58,18 @@ impl Device {
         Ok(handle.0)
     }
 
+    /// Keeps what an object was made of.
+    pub fn texture_describe(&self, object: u64, described: Described) {
+        self.state.described.lock().insert(object, described);
+    }
+
+    /// `cuTexObjectGetResourceDesc`, `cuTexObjectGetTextureDesc`
+    pub fn texture_described(&self, object: u64) -> Result<Described> {
+        let described = self.state.described.lock();
+        let found = described.get(&object).copied();
+        found.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+    }
+
     /// A texture of an array.
     pub fn array_texture(&self, array: u64, sampler: Sampler) -> Result<Texture> {
         let (shape, plane) = self.array_plane(array)?;
@@ -91,6 +103,8 @@ impl Device {
     /// `cuTexObjectDestroy`, `cuSurfObjectDestroy`
     pub fn texture_destroy(&self, handle: u64) -> Result<()> {
         self.enter()?;
-        self.remove(handle, |a: &Allocation| a.kind == AllocationKind::Foreign)
+        self.remove(handle, |a: &Allocation| a.kind == AllocationKind::Foreign)?;
+        self.state.described.lock().remove(&handle);
+        Ok(())
     }
 }

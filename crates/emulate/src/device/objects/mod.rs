@@ -1,6 +1,7 @@
 //! What the device is made of: plain values with their rules. None of them uses
 //! the device.
 
+pub mod advice;
 pub mod arena;
 pub mod array;
 pub mod capture;

@@ -15,6 +15,7 @@ use crate::engine::Contained;
 use driver::DeviceFailure;
 use driver::sys::CUresult;
 use parking_lot::{Condvar, Mutex};
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
@@ -59,6 +60,9 @@ pub(crate) struct Stream {
     pub capturing: Mutex<Option<Capturing>>,
     /// Set for streams of programs that share the device with others.
     pub contained: OnceLock<Arc<Contained>>,
+    /// Attributes that were set, as the program's bytes: hints about caches,
+    /// priorities and how to wait.
+    pub attributes: Mutex<FxHashMap<u32, [u8; 64]>>,
 }
 
 impl Stream {
@@ -72,6 +76,7 @@ impl Stream {
             wake: Condvar::new(),
             capturing: Mutex::new(None),
             contained: OnceLock::new(),
+            attributes: Mutex::default(),
         }
     }
 

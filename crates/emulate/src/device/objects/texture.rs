@@ -5,7 +5,12 @@
 //! pointer does.
 
 use crate::engine::ops::image::{flags, level, words};
-use driver::sys::{CUaddress_mode, CUarray_format, CUfilter_mode};
+use driver::sys::{
+    CUDA_RESOURCE_DESC, CUDA_TEXTURE_DESC, CUaddress_mode, CUarray_format, CUfilter_mode,
+};
+
+/// What a texture or surface object was made of, in the program's words.
+pub type Described = (CUDA_RESOURCE_DESC, CUDA_TEXTURE_DESC);
 
 /// Texels in memory: one level of a texture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,6 +47,48 @@ fn ranges_are_checked_against_allocations() {
         .expect("an empty copy is nothing");
 }
 
+/// What pools answer about their memory (cuda.h, `CUmemPool_attribute`).
+#[test]
+fn pools_count_what_they_hand_out() {
+    use driver::sys::CUmemPool_attribute as A;
+    let rig = Rig::new();
+    let device = &rig.device;
+    let pool = device.pool_create();
+    let of = |pool| {
+        [
+            A::CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
+            A::CU_MEMPOOL_ATTR_USED_MEM_HIGH,
+            A::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+            A::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH,
+        ]
+        .map(|attribute| device.pool_attribute(pool, attribute).expect("a count"))
+    };
+    const CHUNK: u64 = 32 << 20;
+    assert_eq!(of(pool), [0; 4]);
+    let first = device.allocate_from_pool(1000, pool, 0).expect("memory");
+    let second = device.allocate_from_pool(CHUNK, pool, 0).expect("memory");
+    assert_eq!(of(pool), [CHUNK + 1024, CHUNK + 1024, 2 * CHUNK, 2 * CHUNK]);
+    // Another pool's is none of this one's.
+    let other = device.allocate_async(512, 0).expect("memory");
+    assert_eq!(of(device.pool_default()), [512, 512, CHUNK, CHUNK]);
+    device.free_async(second, 0).expect("freed");
+    assert_eq!(of(pool), [1024, CHUNK + 1024, CHUNK, 2 * CHUNK]);
+    // What is below the threshold stays, until it is trimmed.
+    let threshold = A::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    device
+        .pool_set_attribute(pool, threshold, u64::MAX)
+        .expect("set");
+    rig.free(first.0).expect("freed");
+    assert_eq!(of(pool), [0, CHUNK + 1024, CHUNK, 2 * CHUNK]);
+    device.pool_trim(pool, 0).expect("trimmed");
+    let most = A::CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+    assert_eq!(device.pool_set_attribute(pool, most, 5), Err(INVALID));
+    device.pool_set_attribute(pool, most, 0).expect("reset");
+    assert_eq!(of(pool), [0, 0, 0, 2 * CHUNK]);
+    device.free_async(other, 0).expect("freed");
+    assert_eq!(of(device.pool_default())[..2], [0, 512]);
+}
+
 #[test]
 fn a_free_takes_effect_once_and_only_at_the_base() {
     let rig = Rig::new();

@@ -169,15 +169,19 @@ impl<'a> Decoder<'a> {
         };
     }
 
-    /// What follows comes from there.
+    /// What follows comes from there; line 0 is code that the compiler made for
+    /// the line before it.
     fn set_location(&mut self, loc: &ptx::Loc<'_>) {
+        if loc.line == 0 {
+            return;
+        }
         let files = &self.files[self.part];
         let named = |(file, line, column)| Some((*files.get(&file)?, line, column));
-        let at = Some((loc.file, loc.line, loc.column)).filter(|_| loc.line != 0);
+        let at = Some((loc.file, loc.line, loc.column));
         self.place.location = at.and_then(named).and_then(|at| {
             self.info.locations.push(Location {
                 at,
-                inlined_at: loc.inlined_at.and_then(named),
+                inlined_at: loc.inlined_at.filter(|at| at.1 != 0).and_then(named),
             });
             NonZeroU32::new(self.info.locations.len() as u32)
         });

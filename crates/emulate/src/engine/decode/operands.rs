@@ -28,6 +28,11 @@ impl<'a> Ins<'a> {
         }
     }
 
+    /// The opcode as a whole.
+    pub fn opcode(&self) -> &'a Opcode<'a> {
+        self.opcode
+    }
+
     pub fn has(&self, modifier: Modifier) -> bool {
         self.mods.contains(&modifier)
     }
@@ -228,7 +233,10 @@ impl<'a> Decoder<'a> {
             }
             None if name == "WARP_SZ" => Ok((class, self.constant(class, 32))),
             None => match special::by_name(name) {
-                Some(special) => self.special(special),
+                Some(special) => {
+                    self.out.has_reserved_shared |= special.is_reserved_shared();
+                    self.special(special)
+                }
                 None => unsupported(format!("name {name}, which is not declared")),
             },
         }

@@ -291,6 +291,22 @@ fn move_one<T: crate::mapping::Plain>(
     store_one(warp, context, to.0, lane, to.1, value)
 }
 
+/// Bytes that `cp.async` reads where a predicate says that it ignores its
+/// source: predicate in `c` (negated: `imm`), size in `a`.
+fn unless_ignored(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    let ignored = warp.pred(context, inst.c) ^ if inst.imm != 0 { u32::MAX } else { 0 };
+    let sizes = *warp.row::<u32>(context, inst.a);
+    let row: [u32; LANES] = std::array::from_fn(|lane| {
+        if ignored >> lane & 1 != 0 {
+            0
+        } else {
+            sizes[lane]
+        }
+    });
+    warp.set_row::<u32>(inst.d, mask, &row);
+    Flow::Next
+}
+
 fn nothing(_: &mut Warp, _: &mut Context<'_>, _: &Inst, _: u32) -> Flow {
     Flow::Next
 }
@@ -353,8 +369,44 @@ pub(crate) fn decode_mbarrier<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<()
     Ok(())
 }
 
+impl<'a> Decoder<'a> {
+    /// A slot with the bytes that are read of so many.
+    fn ignoring(&mut self, predicate: &ptx::Operand<'a>, size: u32) -> Result<u32, Problem> {
+        let (c, negated) = self.pred(predicate)?;
+        let slot = self.register(Class::B32);
+        self.emit_helper(unless_ignored, |i| {
+            (i.d, i.a, i.c, i.imm) = (slot, size, c, u64::from(negated))
+        });
+        Ok(slot)
+    }
+}
+
+/// What `st.async` and `red.async` do after their access, which is complete when
+/// they are: the bytes are counted by the mbarrier that the operand names.
+pub(super) fn complete<'a>(
+    d: &mut Decoder<'a>,
+    operand: &'a ptx::Operand<'a>,
+    place: Option<SpaceTag>,
+    bytes: u32,
+) -> Result<(), Problem> {
+    let address = d.address(operand, place)?;
+    let a = d.address_value(&address);
+    let b = d.constant32(bytes);
+    let index = d.emit(change, |i| {
+        (i.a, i.b, i.side) = (a, b, tag_of(address.space));
+        i.imm = Action::CompleteBytes as u64;
+    });
+    d.out.code[index].counted = false;
+    Ok(())
+}
+
 pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    if x.has(Modifier::CommitGroup) || x.has(Modifier::WaitGroup) || x.has(Modifier::WaitAll) {
+    // (Prefetches are hints; bad addresses are harmless.)
+    if x.has(Modifier::CommitGroup)
+        || x.has(Modifier::WaitGroup)
+        || x.has(Modifier::WaitAll)
+        || x.has(Modifier::Prefetch)
+    {
         d.emit(nothing, |_| {});
         return Ok(());
     }
@@ -375,7 +427,6 @@ pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Pr
     }
     if x.has(Modifier::Tensor)
         || (x.has(Modifier::Reduce) && !x.has(Modifier::Bulk))
-        || x.has(Modifier::Prefetch)
         || x.has(Modifier::MulticastCluster)
         || x.has(Modifier::CpMask)
         || x.has(Modifier::IgnoreOob)
@@ -409,11 +460,16 @@ pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Pr
             imm |= (u64::from(slot) + 1) << 32;
         }
     } else if let Some(operand) = x.ops.get(3) {
-        match d.src_any(operand, Class::B32)? {
-            // A source size; a 64-bit operand is a cache policy.
-            (Class::B32, slot) => e = slot,
-            (Class::Pred, _) => return unsupported("cp.async with ignore-src"),
-            _ => {}
+        let is_negated = matches!(operand.kind, OperandKind::Not(_));
+        // A source size, or a predicate that ignores the source; a 64-bit
+        // operand is a cache policy.
+        match is_negated {
+            true => e = d.ignoring(operand, c)?,
+            false => match d.src_any(operand, Class::B32)? {
+                (Class::B32, slot) => e = slot,
+                (Class::Pred, _) => e = d.ignoring(operand, c)?,
+                _ => {}
+            },
         }
     }
     let run: Handler = if x.has(Modifier::Reduce) {

@@ -3,7 +3,7 @@
 //! Global memory is updated with the host's atomic instructions, because
 //! blocks run on several threads. All orderings are sequentially consistent.
 
-use super::asynchronous::each_move;
+use super::asynchronous::{complete, each_move};
 use crate::arith::float::{self, Mode};
 use crate::arith::half::{self, BF16, F16};
 use crate::engine::access::{addresses, fail_lane, load_one, space, update_one};
@@ -286,9 +286,6 @@ pub(super) fn bulk_reduction(x: &Ins<'_>) -> Result<Handler, Problem> {
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let ty = x.ty()?;
-    if x.has(Modifier::Async) {
-        return unsupported("asynchronous reduction");
-    }
     let first = usize::from(x.mnemonic == Mnemonic::Atom);
     let address = d.address(x.op(first)?, space_of(x))?;
     use crate::engine::decode::SpaceTag;
@@ -339,5 +336,8 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     d.emit(forms.scalar, |i| {
         (i.d, i.a, i.b, i.c, i.imm, i.side) = (dst, address.slot, b, c, address.offset as u64, side)
     });
-    Ok(())
+    match x.has(Modifier::Async) {
+        true => complete(d, x.op(first + 2)?, space_of(x), ty.bytes()),
+        false => Ok(()),
+    }
 }

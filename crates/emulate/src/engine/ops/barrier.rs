@@ -154,7 +154,8 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             d.emit(sleep, |i| i.a = a);
             Ok(())
         }
-        Mnemonic::Pmevent | Mnemonic::Griddepcontrol => emit(d, nothing),
+        // A warp has all registers that it names, whatever `setmaxnreg` says.
+        Mnemonic::Pmevent | Mnemonic::Griddepcontrol | Mnemonic::Setmaxnreg => emit(d, nothing),
         _ if x.has(Modifier::Warp) => sync::decode_warp_barrier(d, x),
         _ if x.has(Modifier::Cluster) => {
             if x.has(Modifier::Arrive) {

@@ -9,7 +9,7 @@ use crate::arith::narrow::{self, Fp8};
 use crate::engine::context::Context;
 use crate::engine::decode::{Decoder, Ins, Problem, malformed, unsupported};
 use crate::engine::inst::{Class, Flow, Handler, Inst};
-use crate::engine::lanes::{Raw, lanes, one, operations, two};
+use crate::engine::lanes::{Raw, lanes, one, operations, three, two};
 use crate::engine::warp::Warp;
 use ptx::{Modifier, Type};
 use std::marker::PhantomData;
@@ -291,7 +291,45 @@ operations! {
     cold ReluBF16(k; a: u16) -> u16 = half::relu::<BF16>(a);
 }
 
+operations! {
+    cold Pack(k; a: i32, b: i32, c: u32) -> u32 = narrow::pack_integers(a, b, c, k as u32 & 0x1f, k & 1 << 8 != 0);
+}
+
+/// `cvt.pack`
+fn decode_pack<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
+    let to = x.mods.iter().find_map(|m| {
+        Some(match m {
+            Modifier::U16 => (16, false),
+            Modifier::S16 => (16, true),
+            Modifier::U8 => (8, false),
+            Modifier::S8 => (8, true),
+            Modifier::U4 => (4, false),
+            Modifier::S4 => (4, true),
+            Modifier::U2 => (2, false),
+            Modifier::S2 => (2, true),
+            _ => return None,
+        })
+    });
+    let Some((bits, signed)) = to else {
+        return malformed("cvt.pack to a type that it does not have");
+    };
+    x.count(3, 4)?;
+    let dst = d.dst(&x.ops[0], Class::B32)?;
+    let (a, b) = (d.src(&x.ops[1], Class::B32)?, d.src(&x.ops[2], Class::B32)?);
+    let c = match x.ops.get(3) {
+        Some(operand) => d.src(operand, Class::B32)?,
+        None => d.constant32(0),
+    };
+    d.emit_to(three::<Pack>, dst, |i| {
+        (i.a, i.b, i.c, i.imm) = (a, b, c, bits | u64::from(signed) << 8)
+    });
+    Ok(())
+}
+
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
+    if x.has(Modifier::Pack) {
+        return decode_pack(d, x);
+    }
     x.only(&[
         Modifier::Rn,
         Modifier::Rz,
@@ -307,9 +345,6 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         Modifier::Relu,
         Modifier::Satfinite,
     ])?;
-    if x.has(Modifier::Pack) {
-        return unsupported("cvt.pack");
-    }
     let [to, from] = x.types[..] else {
         return malformed("cvt needs two types");
     };

@@ -1,14 +1,16 @@
-//! `ldmatrix`, `stmatrix`, `mma.sync` (PTX ISA 9.7.14).
+//! `ldmatrix`, `stmatrix`, `movmatrix`, `mma.sync` (PTX ISA 9.7.14).
 //!
 //! Products are exact and summed in f64 (s32 for integers), then rounded once:
-//! the ISA leaves order and precision of the sum open.
+//! the ISA leaves order and precision of the sum open. Those of f64 are added
+//! one by one, each by a fused multiply-add.
 
 use super::sync::gather_lanes;
 use crate::arith::half::{BF16, F16, Half};
+use crate::arith::narrow::{Fp8, fp8_to_f16};
 use crate::engine::access::{load_one, store_one, tag_of, value_of_tag};
 use crate::engine::context::Context;
 use crate::engine::decode::{Decoder, Ins, Problem, SpaceTag, malformed, space, unsupported};
-use crate::engine::inst::{Class, Flow, Inst};
+use crate::engine::inst::{Class, Flow, Handler, Inst};
 use crate::engine::lanes::FULL;
 use crate::engine::warp::Warp;
 use crate::mapping::LANES;
@@ -81,18 +83,68 @@ fn store_matrix(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u
     Flow::Next
 }
 
+/// `movmatrix`: an 8×8 matrix of 16 bits, transposed.
+fn transpose(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    let group = match gather_lanes(warp, context, inst.b, mask) {
+        Ok(group) => group,
+        Err(flow) => return flow,
+    };
+    let from = *warp.row::<u32>(context, inst.a);
+    let element = |row: usize, column: usize| {
+        let pair = from[row * 4 + column / 2];
+        pair >> (16 * (column % 2)) & 0xffff
+    };
+    let values: [u32; LANES] = std::array::from_fn(|lane| {
+        let (row, column) = (lane / 4, lane % 4 * 2);
+        element(column, row) | element(column + 1, row) << 16
+    });
+    warp.set_row::<u32>(inst.d, group, &values);
+    Flow::Next
+}
+
 /// Element types of `mma`, in `imm`.
 pub(crate) const HALF: u64 = 0;
 pub(crate) const BRAIN: u64 = 1;
 pub(crate) const TF32: u64 = 2;
 pub(crate) const S8: u64 = 3;
 pub(crate) const U8: u64 = 4;
+const E4M3: u64 = 5;
+const E5M2: u64 = 6;
+const S4: u64 = 7;
+const U4: u64 = 8;
+const BIT: u64 = 9;
+
+/// The kind of the elements that a modifier names.
+pub(crate) fn kind_of(modifier: Modifier) -> Result<u64, Problem> {
+    Ok(match modifier {
+        Modifier::F16 => HALF,
+        Modifier::BF16 => BRAIN,
+        Modifier::TF32 => TF32,
+        Modifier::S8 => S8,
+        Modifier::U8 => U8,
+        Modifier::E4M3 => E4M3,
+        Modifier::E5M2 => E5M2,
+        Modifier::S4 => S4,
+        Modifier::U4 => U4,
+        Modifier::B1 => BIT,
+        _ => return unsupported("product of elements of this type"),
+    })
+}
+
+/// The types of the elements of D, A, B and C, in the order written.
+pub(crate) fn element_types(x: &Ins<'_>) -> Vec<Modifier> {
+    let is_type =
+        |m: &Modifier| m.ty().is_some() || matches!(m, Modifier::S4 | Modifier::U4 | Modifier::B1);
+    x.mods.iter().copied().filter(is_type).collect()
+}
 
 /// Bits of an element.
 pub(crate) fn bits_of(kind: u64) -> usize {
     match kind {
         HALF | BRAIN => 16,
         TF32 => 32,
+        S4 | U4 => 4,
+        BIT => 1,
         _ => 8,
     }
 }
@@ -105,7 +157,12 @@ pub(crate) fn number(kind: u64, bits: u32) -> f64 {
         // The low 13 bits of a tf32 are ignored.
         TF32 => f64::from(f32::from_bits(bits & !0x1fff)),
         S8 => f64::from(bits as u8 as i8),
-        _ => f64::from(bits as u8),
+        U8 => f64::from(bits as u8),
+        E4M3 => f64::from(F16::widen(fp8_to_f16(bits as u8, Fp8::E4M3))),
+        E5M2 => f64::from(F16::widen(fp8_to_f16(bits as u8, Fp8::E5M2))),
+        S4 => f64::from((bits << 28) as i32 >> 28),
+        U4 => f64::from(bits & 0xf),
+        _ => f64::from(bits & 1),
     }
 }
 
@@ -213,6 +270,76 @@ fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) 
     Flow::Next
 }
 
+/// Products of single bits, combined by `.and` or `.xor` and counted (`.popc`).
+/// Fragments are laid out as for [`multiply`], so that a register holds 32
+/// neighbours along the depth. `imm`: rows, words of the depth from bit 8 on,
+/// and 1 for `.xor` from bit 16 on.
+fn multiply_bits(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    let group = match gather_lanes(warp, context, inst.b, mask) {
+        Ok(group) => group,
+        Err(flow) => return flow,
+    };
+    let (bands, words) = (
+        (inst.imm & 0xff) as usize / 8,
+        (inst.imm >> 8 & 0xff) as usize,
+    );
+    let is_xor = inst.imm >> 16 != 0;
+    let program = context.program;
+    let rows = |warp: &Warp, list: u32| -> Vec<[u32; LANES]> {
+        let slots = program.lists[list as usize].iter();
+        slots.map(|&slot| *warp.row::<u32>(context, slot)).collect()
+    };
+    let (left, right, addends) = (rows(warp, inst.a), rows(warp, inst.c), rows(warp, inst.e));
+    for (register, &slot) in program.lists[inst.d as usize].iter().enumerate() {
+        let values: [u32; LANES] = std::array::from_fn(|lane| {
+            let (row, column) = (lane / 4, lane % 4 * 2 + register % 2);
+            let counted: u32 = (0..words)
+                .map(|word| {
+                    let a = left[word / 4 * bands + register / 2][row * 4 + word % 4];
+                    let b = right[word / 4][column * 4 + word % 4];
+                    if is_xor { a ^ b } else { a & b }.count_ones()
+                })
+                .sum();
+            addends[register][lane].wrapping_add(counted)
+        });
+        warp.set_row::<u32>(slot, group, &values);
+    }
+    Flow::Next
+}
+
+/// `.f64`: fragments are laid out as for [`multiply`], an element a register.
+/// `imm`: rows, and the depth from bit 8 on.
+fn multiply_double(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    let group = match gather_lanes(warp, context, inst.b, mask) {
+        Ok(group) => group,
+        Err(flow) => return flow,
+    };
+    let (bands, depth) = (
+        (inst.imm & 0xff) as usize / 8,
+        (inst.imm >> 8 & 0xff) as usize,
+    );
+    let program = context.program;
+    let rows = |warp: &Warp, list: u32| -> Vec<[u64; LANES]> {
+        let slots = program.lists[list as usize].iter();
+        slots.map(|&slot| *warp.row::<u64>(context, slot)).collect()
+    };
+    let (left, right, addends) = (rows(warp, inst.a), rows(warp, inst.c), rows(warp, inst.e));
+    for (register, &slot) in program.lists[inst.d as usize].iter().enumerate() {
+        let values: [u64; LANES] = std::array::from_fn(|lane| {
+            let (row, column) = (lane / 4, lane % 4 * 2 + register % 2);
+            let first = f64::from_bits(addends[register][lane]);
+            let sum = (0..depth).fold(first, |sum, k| {
+                let a = left[k / 4 * bands + register / 2][row * 4 + k % 4];
+                let b = right[k / 4][column * 4 + k % 4];
+                f64::from_bits(a).mul_add(f64::from_bits(b), sum)
+            });
+            sum.to_bits()
+        });
+        warp.set_row::<u64>(slot, group, &values);
+    }
+    Flow::Next
+}
+
 /// A product added to `c`, as bits. Forms: 0 f32, 1 f16, 2 s32.
 pub(crate) fn rounded(product: f64, c: u32, c_form: u64, d_form: u64, saturates: bool) -> u32 {
     if c_form == 2 {
@@ -241,21 +368,27 @@ pub(crate) fn rounded(product: f64, c: u32, c_form: u64, d_form: u64, saturates:
     }
 }
 
+/// A fragment's registers, which hold so many elements of so many bits.
 fn registers<'a>(
     d: &mut Decoder<'a>,
     operand: &'a Operand<'a>,
-    count: usize,
+    (elements, bits): (usize, usize),
     write: bool,
 ) -> Result<u32, Problem> {
+    let class = match bits {
+        64 => Class::B64,
+        _ => Class::B32,
+    };
+    let count = elements * bits / (LANES * 8 * class.bytes() as usize);
     let parts = Decoder::vector(operand);
     if parts.len() != count {
         return malformed(format!("{} registers, expected {count}", parts.len()));
     }
     let slots = parts.iter().map(|p| {
         if write {
-            d.dst(p, Class::B32)
+            d.dst(p, class)
         } else {
-            d.src(p, Class::B32)
+            d.src(p, class)
         }
     });
     let slots = slots.collect::<Result<Vec<_>, _>>()?;
@@ -263,99 +396,132 @@ fn registers<'a>(
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    let everyone = d.constant32(FULL);
-    if x.mnemonic != Mnemonic::Mma {
-        if !x.has(Modifier::M8n8) || x.types.last() != Some(&Type::B16) {
-            return unsupported("matrices of this shape");
+    match x.mnemonic {
+        Mnemonic::Mma => decode_product(d, x),
+        Mnemonic::Movmatrix => {
+            let everyone = d.constant32(FULL);
+            let dst = d.dst(x.op(0)?, Class::B32)?;
+            let a = d.src(x.op(1)?, Class::B32)?;
+            d.emit_to(transpose, dst, |i| (i.a, i.b) = (a, everyone));
+            Ok(())
         }
-        let count = if x.has(Modifier::X4) {
-            4
-        } else if x.has(Modifier::X2) {
-            2
-        } else {
-            1
-        };
-        let load = x.mnemonic == Mnemonic::Ldmatrix;
-        let list = registers(d, x.op(usize::from(!load))?, count, load)?;
-        let address = d.address(
-            x.op(usize::from(load))?,
-            Some(space(x).unwrap_or(SpaceTag::Generic)),
-        )?;
-        let a = d.address_value(&address);
-        let run = if load { load_matrix } else { store_matrix };
-        d.emit(run, |i| {
-            (i.d, i.a, i.b, i.side, i.imm) = (
-                list,
-                a,
-                everyone,
-                tag_of(address.space),
-                u64::from(x.has(Modifier::Trans)),
-            )
-        });
-        return Ok(());
+        _ => decode_access(d, x),
     }
+}
+
+/// `ldmatrix`, `stmatrix`
+fn decode_access<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
+    let everyone = d.constant32(FULL);
+    if !x.has(Modifier::M8n8) || x.types.last() != Some(&Type::B16) {
+        return unsupported("matrices of this shape");
+    }
+    let count = if x.has(Modifier::X4) {
+        4
+    } else if x.has(Modifier::X2) {
+        2
+    } else {
+        1
+    };
+    let load = x.mnemonic == Mnemonic::Ldmatrix;
+    let list = registers(d, x.op(usize::from(!load))?, (64 * count, 16), load)?;
+    let address = d.address(
+        x.op(usize::from(load))?,
+        Some(space(x).unwrap_or(SpaceTag::Generic)),
+    )?;
+    let a = d.address_value(&address);
+    let run = if load { load_matrix } else { store_matrix };
+    d.emit(run, |i| {
+        (i.d, i.a, i.b, i.side, i.imm) = (
+            list,
+            a,
+            everyone,
+            tag_of(address.space),
+            u64::from(x.has(Modifier::Trans)),
+        )
+    });
+    Ok(())
+}
+
+/// `mma`
+fn decode_product<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
+    let everyone = d.constant32(FULL);
     x.only(&[
         Modifier::Sync,
         Modifier::Aligned,
         Modifier::Row,
         Modifier::Col,
         Modifier::Satfinite,
+        Modifier::S4,
+        Modifier::U4,
+        Modifier::B1,
+        Modifier::And,
+        Modifier::Xor,
+        Modifier::Popc,
+        Modifier::M8n8k4,
+        Modifier::M8n8k16,
+        Modifier::M8n8k32,
+        Modifier::M8n8k128,
         Modifier::M16n8k4,
         Modifier::M16n8k8,
         Modifier::M16n8k16,
         Modifier::M16n8k32,
-        Modifier::M8n8k16,
+        Modifier::M16n8k64,
+        Modifier::M16n8k128,
+        Modifier::M16n8k256,
     ])?;
-    let [dt, at, bt, ct] = x.types[..] else {
+    let [dt, at, bt, ct] = element_types(x)[..] else {
         return malformed("mma needs four types");
     };
-    let kind = |ty| {
-        Ok(match ty {
-            Type::F16 => HALF,
-            Type::BF16 => BRAIN,
-            Type::TF32 => TF32,
-            Type::S8 => S8,
-            Type::U8 => U8,
-            _ => return unsupported("mma of this type"),
-        })
+    let Some((rows, _, depth)) = x.mods.iter().find_map(|m| m.shape()) else {
+        return malformed("mma needs a shape");
     };
-    let sum = match (dt, ct) {
-        (Type::F32, Type::F32) => 0,
-        (Type::F16, Type::F16) => 1,
-        (Type::S32, Type::S32) => 2,
-        _ => return unsupported("mma with sums of two types"),
+    let (rows, depth) = (rows as usize, depth as usize);
+    let is_double = at == Modifier::F64;
+    let (a_bits, b_bits) = match is_double {
+        true => (64, 64),
+        false => (bits_of(kind_of(at)?), bits_of(kind_of(bt)?)),
     };
-    let (rows, depth) = match x
-        .mods
-        .iter()
-        .find(|m| m.shape().is_some_and(|(_, n, _)| n == 8))
-    {
-        Some(Modifier::M16n8k4) => (16, 4),
-        Some(Modifier::M16n8k8) => (16, 8),
-        Some(Modifier::M16n8k16) => (16, 16),
-        Some(Modifier::M16n8k32) => (16, 32),
-        _ => (8, 16),
-    };
-    let shape = Shape {
-        a: kind(at)?,
-        b: kind(bt)?,
-        rows,
-        depth,
-        sum,
-        saturates: x.has(Modifier::Satfinite),
-    };
-    if bits_of(shape.a) != bits_of(shape.b) {
+    if a_bits != b_bits {
         return malformed("mma of elements of two sizes");
     }
-    let a_count = rows * depth * bits_of(shape.a) / 1024;
-    let b_count = depth * 8 * bits_of(shape.b) / 1024;
-    let c_count = rows * 8 * (if sum == 1 { 16 } else { 32 }) / 1024;
-    let target = registers(d, x.op(0)?, c_count, true)?;
-    let a = registers(d, x.op(1)?, a_count, false)?;
-    let b = registers(d, x.op(2)?, b_count, false)?;
-    let c = registers(d, x.op(3)?, c_count, false)?;
-    d.emit(multiply, |i| {
-        (i.d, i.a, i.c, i.e, i.b, i.imm) = (target, a, b, c, everyone, shape.pack())
+    // That of sm_70, of another layout: each quarter of a warp makes one.
+    if (rows, depth) == (8, 4) && !is_double {
+        return unsupported("mma.m8n8k4 of this type");
+    }
+    let (sum, sum_bits) = match (dt, ct) {
+        (Modifier::F32, Modifier::F32) => (0, 32),
+        (Modifier::F16, Modifier::F16) => (1, 16),
+        (Modifier::S32, Modifier::S32) => (2, 32),
+        (Modifier::F64, Modifier::F64) if is_double => (0, 64),
+        _ => return unsupported("mma with sums of two types"),
+    };
+    let target = registers(d, x.op(0)?, (rows * 8, sum_bits), true)?;
+    let a = registers(d, x.op(1)?, (rows * depth, a_bits), false)?;
+    let b = registers(d, x.op(2)?, (depth * 8, b_bits), false)?;
+    let c = registers(d, x.op(3)?, (rows * 8, sum_bits), false)?;
+    let (run, imm): (Handler, u64) = match at {
+        Modifier::F64 => (multiply_double, (rows | depth << 8) as u64),
+        Modifier::B1 => {
+            let is_xor = usize::from(x.has(Modifier::Xor));
+            (
+                multiply_bits,
+                (rows | (depth / 32) << 8 | is_xor << 16) as u64,
+            )
+        }
+        _ => {
+            let shape = Shape {
+                a: kind_of(at)?,
+                b: kind_of(bt)?,
+                rows,
+                depth,
+                sum,
+                saturates: x.has(Modifier::Satfinite),
+            };
+            (multiply, shape.pack())
+        }
+    };
+    d.emit(run, |i| {
+        (i.d, i.a, i.c, i.e, i.b, i.imm) = (target, a, b, c, everyone, imm)
     });
     Ok(())
 }

@@ -360,6 +360,9 @@ const HARMLESS: &[Modifier] = &[
     Modifier::L2Prefetch256,
     Modifier::Unified,
     Modifier::L1EvictLast,
+    // Complete when issued.
+    Modifier::Async,
+    Modifier::MbarrierCompleteTxBytes,
 ];
 
 /// Whether lanes may wait for what others do through this access.
@@ -371,6 +374,18 @@ pub(crate) fn polls(x: &Ins<'_>) -> bool {
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
+    decode_access(d, x)?;
+    match x.ops.get(2) {
+        Some(operand) if x.has(Modifier::Async) => {
+            let ty = x.ty()?;
+            let elements = ptx::table::vector_length(x.opcode());
+            super::asynchronous::complete(d, operand, space(x), ty.bytes() * elements)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn decode_access<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     x.only(HARMLESS)?;
     let ty = x.ty()?;
     let is_load = x.mnemonic != Mnemonic::St;

@@ -208,6 +208,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         | Mnemonic::Fence
         | Mnemonic::Nanosleep
         | Mnemonic::Pmevent
+        | Mnemonic::Setmaxnreg
         | Mnemonic::Griddepcontrol => barrier::decode(d, x),
         Mnemonic::Shfl
         | Mnemonic::Vote
@@ -221,7 +222,9 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         Mnemonic::Wmma => wmma::decode(d, x),
         Mnemonic::Tex | Mnemonic::Tld4 => texture::decode(d, x),
         Mnemonic::Suld | Mnemonic::Sust => surface::decode(d, x),
-        Mnemonic::Ldmatrix | Mnemonic::Stmatrix | Mnemonic::Mma => matrix::decode(d, x),
+        Mnemonic::Ldmatrix | Mnemonic::Stmatrix | Mnemonic::Movmatrix | Mnemonic::Mma => {
+            matrix::decode(d, x)
+        }
         Mnemonic::Vadd
         | Mnemonic::Vsub
         | Mnemonic::Vabsdiff

@@ -27,7 +27,9 @@ pub(crate) enum Special {
     GlobalTimerHigh,
     DynamicSharedSize,
     TotalSharedSize,
-    ReservedShared,
+    /// Start of the block's reserved shared memory, plus an offset.
+    ReservedShared(u32),
+    ReservedSharedSize,
     Envreg(u8),
     ClusterId(u8),
     NclusterId(u8),
@@ -50,6 +52,14 @@ impl Special {
             Special::IsExplicitCluster => Class::Pred,
             _ => Class::B32,
         }
+    }
+
+    /// Whether it says where reserved shared memory is.
+    pub fn is_reserved_shared(self) -> bool {
+        matches!(
+            self,
+            Special::ReservedShared(_) | Special::ReservedSharedSize
+        )
     }
 
     /// For [`Inst::imm`].
@@ -75,7 +85,7 @@ impl Special {
             GlobalTimerHigh => (16, 0),
             DynamicSharedSize => (17, 0),
             TotalSharedSize => (18, 0),
-            ReservedShared => (19, 0),
+            ReservedShared(offset) => (19, offset),
             Envreg(i) => (20, u32::from(i)),
             ClusterId(i) => (21, u32::from(i)),
             NclusterId(i) => (22, u32::from(i)),
@@ -87,6 +97,7 @@ impl Special {
             Frame(offset) => (28, offset),
             DynamicShared(offset) => (29, offset),
             Zero => (30, 0),
+            ReservedSharedSize => (31, 0),
         };
         kind << 32 | u64::from(argument)
     }
@@ -115,7 +126,7 @@ impl Special {
             16 => GlobalTimerHigh,
             17 => DynamicSharedSize,
             18 => TotalSharedSize,
-            19 => ReservedShared,
+            19 => ReservedShared(argument),
             20 => Envreg(i),
             21 => ClusterId(i),
             22 => NclusterId(i),
@@ -126,6 +137,7 @@ impl Special {
             27 => IsExplicitCluster,
             28 => Frame(argument),
             29 => DynamicShared(argument),
+            31 => ReservedSharedSize,
             _ => Zero,
         }
     }
@@ -179,12 +191,29 @@ pub(crate) fn by_name(name: &str) -> Option<Special> {
         "%cluster_nctarank" => ClusterNctarank,
         "%is_explicit_cluster" => IsExplicitCluster,
         _ => {
-            if name.starts_with("%reserved_smem_offset_") {
-                return Some(ReservedShared);
+            if let Some(which) = name.strip_prefix("%reserved_smem_offset_") {
+                return reserved(which);
             }
             let number: u8 = name.strip_prefix("%envreg")?.parse().ok()?;
             return (number < 32).then_some(Envreg(number));
         }
+    })
+}
+
+/// Bytes of shared memory that a block has beside the program's, for system
+/// software: cooperative groups keep barriers and what warps exchange in them.
+/// They lie behind the program's here, before it on a GPU.
+pub(crate) const RESERVED_SHARED: u32 = 1024;
+
+/// `%reserved_smem_offset_…` (PTX ISA, chapter 10): where the memory begins and
+/// ends, its size, and two places in it.
+fn reserved(which: &str) -> Option<Special> {
+    Some(match which {
+        "begin" | "0" => Special::ReservedShared(0),
+        "1" => Special::ReservedShared(RESERVED_SHARED / 2),
+        "end" => Special::ReservedShared(RESERVED_SHARED),
+        "cap" => Special::ReservedSharedSize,
+        _ => return None,
     })
 }
 
@@ -218,7 +247,9 @@ fn value(special: Special, warp: &Warp, context: &Context<'_>) -> u64 {
         }
         DynamicSharedSize => u64::from(launch.dynamic_shared),
         TotalSharedSize => u64::from(launch.shared_size),
-        ReservedShared | Zero => 0,
+        ReservedShared(offset) => u64::from(launch.shared_size + offset),
+        ReservedSharedSize => u64::from(RESERVED_SHARED),
+        Zero => 0,
         // The driver passes the workspace of grid-wide barriers so
         // (cooperative_groups/details/helpers.h).
         Envreg(1) => launch.workspace >> 32,

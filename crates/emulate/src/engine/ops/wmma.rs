@@ -5,7 +5,7 @@
 //! after lane; fragments with more slots than the matrix has elements hold
 //! them again, as on hardware.
 
-use super::matrix::{BRAIN, HALF, S8, TF32, U8, bits_of, number, rounded};
+use super::matrix::{bits_of, element_types, kind_of, number, rounded};
 use super::sync::gather_lanes;
 use crate::engine::access::{load_one, store_one, tag_of, value_of_tag};
 use crate::engine::context::Context;
@@ -16,12 +16,14 @@ use crate::engine::warp::Warp;
 use crate::mapping::{AccessFault, LANES};
 use ptx::{Modifier, Type};
 
-const SHAPES: [(u32, u32, u32); 5] = [
+const SHAPES: [(u32, u32, u32); 7] = [
     (16, 16, 16),
     (32, 8, 16),
     (8, 32, 16),
     (16, 16, 8),
     (8, 8, 4),
+    (8, 8, 32),
+    (8, 8, 128),
 ];
 
 /// `.mMnNkK`
@@ -62,8 +64,8 @@ impl Matrix {
         }
     }
 
-    /// Byte offset of an element from the matrix's start.
-    fn offset(&self, element: usize, stride: u64) -> u64 {
+    /// Where an element begins: the byte, from the matrix's start, and the bit.
+    fn offset(&self, element: usize, stride: u64) -> (u64, u64) {
         let (row, column) = (
             (element / self.columns) as u64,
             (element % self.columns) as u64,
@@ -73,7 +75,8 @@ impl Matrix {
         } else {
             row * stride + column
         };
-        place * self.bits as u64 / 8
+        let bit = place * self.bits as u64;
+        (bit / 8, bit % 8)
     }
 
     /// The first row, or column, that is not aligned.
@@ -114,7 +117,7 @@ fn alignment(which: Modifier, shape: (u64, u64, u64), bits: u64, x: &Ins<'_>) ->
         // columns of B, are.
         (Modifier::A, 8) if !is_row => 1,
         (Modifier::B, 8) if is_row => 1,
-        (Modifier::A | Modifier::B, 8 | 16) => {
+        (Modifier::A | Modifier::B, 1 | 4 | 8 | 16) => {
             if in_shared {
                 16
             } else {
@@ -157,8 +160,11 @@ fn load(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
     }
     let mut values = vec![0u64; matrix.rows * matrix.columns];
     for (index, value) in values.iter_mut().enumerate() {
-        let address = start.wrapping_add(matrix.offset(index, stride));
+        let (byte, bit) = matrix.offset(index, stride);
+        let address = start.wrapping_add(byte);
         let loaded = match matrix.bits {
+            1 | 4 => load_one::<u8>(warp, context, space, 0, address)
+                .map(|byte| u64::from(byte >> bit) & ((1 << matrix.bits) - 1)),
             8 => load_one::<u8>(warp, context, space, 0, address).map(u64::from),
             16 => load_one::<u16>(warp, context, space, 0, address).map(u64::from),
             64 => load_one::<u64>(warp, context, space, 0, address),
@@ -192,7 +198,8 @@ fn store(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> 
         matrix.rows * matrix.columns,
     );
     for (index, &value) in values.iter().enumerate() {
-        let address = start.wrapping_add(matrix.offset(index, stride));
+        // (Sums have whole bytes.)
+        let address = start.wrapping_add(matrix.offset(index, stride).0);
         let stored = match matrix.bits {
             16 => store_one(warp, context, space, 0, address, value as u16),
             64 => store_one(warp, context, space, 0, address, value),
@@ -268,7 +275,7 @@ fn read_fragment(
 }
 
 /// `imm`: M, N, K, kind of A, kind of B, forms of C and D (0: f32, 1: f16, 2:
-/// s32), `.satfinite`.
+/// s32), `.satfinite`, `.xor`.
 fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
     let group = match gather_lanes(warp, context, inst.b, mask) {
         Ok(group) => group,
@@ -278,6 +285,7 @@ fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) 
     let (m, n, k) = (byte(0), byte(8), byte(16));
     let (a_kind, b_kind) = (inst.imm >> 24 & 0xf, inst.imm >> 28 & 0xf);
     let (c_form, d_form) = (inst.imm >> 32 & 0xf, inst.imm >> 36 & 0xf);
+    let (saturates, is_xor) = (inst.imm >> 40 & 1 != 0, inst.imm >> 41 & 1 != 0);
     let bits = |form: u64| if form == 1 { 16 } else { 32 };
     let a = read_fragment(warp, context, inst.a, bits_of(a_kind), m * k);
     let b = read_fragment(warp, context, inst.c, bits_of(b_kind), k * n);
@@ -287,10 +295,13 @@ fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) 
             let product: f64 = (0..k)
                 .map(|i| {
                     let (left, right) = (a[e / n * k + i], b[i * n + e % n]);
-                    number(a_kind, left as u32) * number(b_kind, right as u32)
+                    match is_xor {
+                        true => number(a_kind, (left ^ right) as u32),
+                        false => number(a_kind, left as u32) * number(b_kind, right as u32),
+                    }
                 })
                 .sum();
-            let sum = rounded(product, c[e] as u32, c_form, d_form, inst.imm >> 40 != 0);
+            let sum = rounded(product, c[e] as u32, c_form, d_form, saturates);
             u64::from(sum)
         })
         .collect();
@@ -373,34 +384,25 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
 
 /// The part of `imm` of [`multiply`] that says which types there are.
 fn types(x: &Ins<'_>) -> Result<u64, Problem> {
-    let (dt, at, bt, ct) = match x.types[..] {
-        [dt, ct] => (dt, Type::F16, Type::F16, ct),
+    let (dt, at, bt, ct) = match element_types(x)[..] {
+        [dt, ct] => (dt, Modifier::F16, Modifier::F16, ct),
         [dt, at, bt, ct] => (dt, at, bt, ct),
         _ => return malformed("wmma.mma needs its types"),
     };
-    let kind = |ty| {
-        Ok(match ty {
-            Type::F16 => HALF,
-            Type::BF16 => BRAIN,
-            Type::TF32 => TF32,
-            Type::S8 => S8,
-            Type::U8 => U8,
-            _ => return unsupported("wmma of this type"),
-        })
-    };
     let form = |ty| {
         Ok(match ty {
-            Type::F32 => 0u64,
-            Type::F16 => 1,
-            Type::S32 => 2,
+            Modifier::F32 => 0u64,
+            Modifier::F16 => 1,
+            Modifier::S32 => 2,
             _ => return unsupported("wmma with sums of this type"),
         })
     };
-    Ok(kind(at)? << 24
-        | kind(bt)? << 28
+    Ok(kind_of(at)? << 24
+        | kind_of(bt)? << 28
         | form(ct)? << 32
         | form(dt)? << 36
-        | u64::from(x.has(Modifier::Satfinite)) << 40)
+        | u64::from(x.has(Modifier::Satfinite)) << 40
+        | u64::from(x.has(Modifier::Xor)) << 41)
 }
 
 /// `wmma.load` and `wmma.store`.
@@ -418,12 +420,11 @@ fn decode_access<'a>(
         Modifier::B => (k, n),
         _ => (m, n),
     };
-    let bits = match x.ty()? {
-        Type::F16 | Type::BF16 => 16,
-        Type::F32 | Type::TF32 | Type::S32 => 32,
-        Type::S8 | Type::U8 => 8,
-        Type::F64 => 64,
-        _ => return unsupported("wmma of this type"),
+    let bits = match element_types(x).last() {
+        Some(Modifier::F32 | Modifier::S32) => 32,
+        Some(Modifier::F64) => 64,
+        Some(&ty) => bits_of(kind_of(ty)?) as u64,
+        None => return malformed("wmma needs a type"),
     };
     let (list, count) = fragment(d, x, usize::from(!is_load), class, is_load)?;
     if count as u64 * 32 * u64::from(class.bytes()) * 8 < rows * columns * bits {
@@ -484,6 +485,14 @@ mod tests {
         for which in ["load.a", "load.b", "load.c", "store.d"] {
             fragments.push((which, "m8n8k4", "f64"));
         }
+        for (shape, types) in [("m8n8k32", &["s4", "u4"][..]), ("m8n8k128", &["b1"])] {
+            for &ty in types {
+                fragments.push(("load.a", shape, ty));
+                fragments.push(("load.b", shape, ty));
+            }
+            fragments.push(("load.c", shape, "s32"));
+            fragments.push(("store.d", shape, "s32"));
+        }
         for (which, shape, ty) in fragments {
             for layout in ["row", "col"] {
                 for space in ["", ".global", ".shared", ".shared::cta"] {
@@ -499,7 +508,11 @@ mod tests {
                     let function = module.functions().next().unwrap();
                     let instruction = function.instructions().next().unwrap();
                     let x = Ins::new(instruction);
-                    let bits = u64::from(x.ty().unwrap().bytes()) * 8;
+                    let bits = match *element_types(&x).last().unwrap() {
+                        Modifier::B1 => 1,
+                        Modifier::S4 | Modifier::U4 => 4,
+                        _ => u64::from(x.ty().unwrap().bytes()) * 8,
+                    };
                     let own = alignment(
                         Modifier::of(&which[which.len() - 1..]),
                         super::shape(&x).unwrap(),
