@@ -219,7 +219,10 @@ impl Session {
     /// Whether nothing in this library follows launches, and the kernels of every
     /// device reach Ringfence's tables.
     pub fn leaves_launches_alone(&self) -> bool {
-        let reaches = self.gpu.as_ref().is_none_or(|gpu| gpu.reaches_all_devices());
+        let reaches = self
+            .gpu
+            .as_ref()
+            .is_none_or(|gpu| gpu.reaches_all_devices());
         self.guard.is_none() && self.times.is_none() && reaches
     }
 
