@@ -210,28 +210,7 @@ impl Joins<'_> {
         let value = &self.ssa.values[id];
         match value.definition {
             Definition::Undefined => Origin::Undefined,
-            Definition::Phi { .. } => {
-                let mut joined = Origin::Undefined;
-                for &argument in self.ssa.phi_arguments(ValueId(id as u32)) {
-                    joined = joined.join(
-                        origins
-                            .get(argument.0 as usize)
-                            .copied()
-                            .unwrap_or(Origin::Undefined),
-                    );
-                }
-                match joined {
-                    Origin::Pointer {
-                        root,
-                        certainty,
-                        in_doubt,
-                    } if !self.survives(root, value.block) => Origin::Several {
-                        certainty,
-                        in_doubt,
-                    },
-                    joined => joined,
-                }
-            }
+            Definition::Phi { .. } => self.meet(id, origins),
             Definition::Instruction { old, .. } => {
                 let term = |term| origin_of_term(term, origins, known);
                 let new = match exprs[id] {
@@ -316,6 +295,30 @@ impl Joins<'_> {
                     None => new,
                 }
             }
+        }
+    }
+
+    /// What meets in a phi.
+    fn meet(&self, id: usize, origins: &[Origin]) -> Origin {
+        let mut joined = Origin::Undefined;
+        for &argument in self.ssa.phi_arguments(ValueId(id as u32)) {
+            joined = joined.join(
+                origins
+                    .get(argument.0 as usize)
+                    .copied()
+                    .unwrap_or(Origin::Undefined),
+            );
+        }
+        match joined {
+            Origin::Pointer {
+                root,
+                certainty,
+                in_doubt,
+            } if !self.survives(root, self.ssa.values[id].block) => Origin::Several {
+                certainty,
+                in_doubt,
+            },
+            joined => joined,
         }
     }
 

@@ -345,10 +345,19 @@ fn products_of_doubles() {
     }
 }
 
+/// Instruction, shape, depth, type of the factors, and what it does of two of them.
+type Fragments = (
+    &'static str,
+    &'static str,
+    usize,
+    Element,
+    fn(i64, i64) -> i64,
+);
+
 /// `wmma` of less than a byte: A by rows, B by columns.
 #[test]
 fn fragments_of_nibbles_and_bits() {
-    let cases: [(&str, &str, usize, Element, fn(i64, i64) -> i64); 4] = [
+    let cases: [Fragments; 4] = [
         (
             "mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32",
             "m8n8k32",

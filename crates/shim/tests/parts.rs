@@ -97,6 +97,7 @@ fn executable(graph: Option<u64>) -> Executable {
         nodes: vec![node],
         generation: 1,
         graph,
+        memory: std::sync::Arc::default(),
     }
 }
 

@@ -38,7 +38,7 @@ fn compile_worker() {
 
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| build(&["-arch=sm_75"], "tenant_spins.cu"));
 
-fn start() -> Tenant {
+fn tenant() -> Tenant {
     Tenant::start(&PROGRAM, &SOCKET)
 }
 
@@ -48,7 +48,7 @@ const TIMEOUT: &str = "702";
 /// All in one test: tenants of another one would stand still beside these.
 #[test]
 fn who_keeps_others_from_running_is_ended_and_nobody_else() {
-    let (mut hostile, mut good, mut third) = (start(), start(), start());
+    let (mut hostile, mut good, mut third) = (tenant(), tenant(), tenant());
     // Beside tenants that get on, or wait for their own host, it may run for ever.
     assert_eq!(hostile.ask("endless"), "0");
     let start = Instant::now();
@@ -96,7 +96,7 @@ fn who_keeps_others_from_running_is_ended_and_nobody_else() {
     assert_eq!(third.ask("huge"), "0");
     drop(third);
     let start = Instant::now();
-    let mut last = start();
+    let mut last = tenant();
     assert!(
         start.elapsed() < Duration::from_secs(60),
         "{:?}",

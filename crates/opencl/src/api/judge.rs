@@ -169,6 +169,20 @@ pub fn refused_pixels(function: &'static str, boxes: &[Pixels]) -> bool {
     refused
 }
 
+/// `write of 5 bytes at offset 60 of 64 bytes; 1 byte is outside, from offset 64 on`.
+fn in_words(what: &str, width: u64, from: u128, size: u64) -> String {
+    let outside = from.max(u128::from(size));
+    let inside = u64::try_from(outside - from).unwrap_or(u64::MAX);
+    let count = width.saturating_sub(inside);
+    format!(
+        "{what} of {} at offset {from} of {}; {} {} outside, from offset {outside} on",
+        report::count(width, "byte"),
+        report::count(size, "byte"),
+        report::count(count, "byte"),
+        if count == 1 { "is" } else { "are" },
+    )
+}
+
 fn describe(function: &'static str, touch: &Touch, buffer: Arc<Buffer>) -> CallError {
     let size = touch.to - touch.from;
     let width = u64::try_from(size).unwrap_or(u64::MAX);
@@ -176,12 +190,7 @@ fn describe(function: &'static str, touch: &Touch, buffer: Arc<Buffer>) -> CallE
     CallError {
         function,
         access: touch.access,
-        detail: format!(
-            "{what} of {} at offset {} of {}",
-            report::count(width, "byte"),
-            touch.from,
-            report::count(buffer.size, "byte")
-        ),
+        detail: in_words(what, width, touch.from, buffer.size),
         width,
         offset: u64::try_from(touch.from).unwrap_or(u64::MAX),
         buffer,
@@ -205,11 +214,7 @@ pub fn leaves(function: &'static str, pointer: *const c_void, size: usize, acces
     let error = CallError {
         function,
         access,
-        detail: format!(
-            "{what} of {} at offset {offset} of {}",
-            report::count(size as u64, "byte"),
-            report::count(buffer.size, "byte")
-        ),
+        detail: in_words(what, size as u64, u128::from(offset), buffer.size),
         width: size as u64,
         offset,
         buffer,
@@ -280,10 +285,24 @@ mod tests {
             let kept = t.recorder.take();
             assert_eq!((refused, !kept.is_empty()), expected, "{api_errors:?}");
             if expected.1 {
-                let detail = "write of 5 bytes at offset 60 of 64 bytes".to_owned();
+                let detail = "write of 5 bytes at offset 60 of 64 bytes; 1 byte is outside, \
+                              from offset 64 on"
+                    .to_owned();
                 assert_eq!(kept, [Kept::Call("f", detail)]);
             }
         }
+    }
+
+    #[test]
+    fn what_lies_outside_is_counted() {
+        assert_eq!(
+            in_words("read", 100, 200, 64),
+            "read of 100 bytes at offset 200 of 64 bytes; 100 bytes are outside, from offset 200 on"
+        );
+        assert_eq!(
+            in_words("read", 100, 0, 64),
+            "read of 100 bytes at offset 0 of 64 bytes; 36 bytes are outside, from offset 64 on"
+        );
     }
 
     #[test]
