@@ -453,7 +453,13 @@ impl State {
         let writes = !is_window(subject.access.space) && subject.access.effect != Effect::Read;
         let key = (name.to_owned(), site);
         let is_first = !self.sited.contains_key(&key);
-        if *self.sited.entry(key).or_insert(writes) != writes {
+        let is_of_kind = *self.sited.entry(key).or_insert(writes) == writes;
+        // (A verdict that has told of a read, and then of a write, holds for one more
+        // read: its thread has failed with both.)
+        let told = (verdict.key(site).0, writes);
+        if is_of_kind {
+            self.told.insert(told);
+        } else if !self.told.contains(&told) {
             errors.at(
                 span,
                 "the check keeps the site of a read for a write, or the other way round",

@@ -142,6 +142,8 @@ pub(super) struct State {
     /// The predicates whose site was compared with that of their first access, and
     /// whether that writes global memory: reads have sites of their own.
     pub(super) sited: FxHashMap<(Text, u32), bool>,
+    /// Verdicts of which a read, or a write, has kept a site of its kind.
+    pub(super) told: FxHashSet<(u32, bool)>,
     /// Sites that a check keeps, before an access has them.
     pub(super) unused_sites: BTreeMap<(u32, u32), ptx::Span>,
     /// Verdicts of which none was kept yet.

@@ -210,7 +210,7 @@ fn records_of_device_functions_carry_their_bounds_and_find_their_kernel() {
 #[test]
 fn nothing_that_is_far_away_is_the_nearest() {
     let nearest = |address| {
-        let bench = Bench::new();
+        let bench = Bench::with(Settings::default(), Fake::default(), module(true));
         let allocations = bench.runtime.allocations();
         allocations.allocated(AllocationKind::Device, extent(A, 64));
         bench.launch(A, A);
