@@ -1,13 +1,13 @@
 //! The options of the benches that run programs, and how they write results.
 
 use crate::turns::{Runner, Variant};
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use suite::process::Outcome;
-use suite::results::{Provenance, Results, today};
+use suite::results::{Provenance, Results, processor, today};
 
 /// Where programs are, and where results go.
 #[derive(clap::Args)]
@@ -150,4 +150,30 @@ pub fn device() -> (String, String) {
     let mut fields = text.lines().next().unwrap_or("").split(',');
     let mut field = || fields.next().unwrap_or("").trim().to_owned();
     (field(), field())
+}
+
+/// The same, or the processor where programs run on the CPU device.
+pub fn device_or_processor(is_on_gpu: bool) -> (String, String) {
+    match is_on_gpu {
+        true => device(),
+        false => (processor(), "none".to_owned()),
+    }
+}
+
+/// MiB of the first GPU that are in use.
+///
+/// # Errors
+///
+/// There is no nvidia-smi, or it gives no number.
+pub fn memory_used() -> Result<u64> {
+    let output = Command::new("nvidia-smi")
+        .args(["--query-gpu=memory.used", "--format=csv,noheader,nounits"])
+        .output()
+        .context("failed to start nvidia-smi")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let first = text.lines().next().unwrap_or("").trim();
+    ensure!(output.status.success(), "nvidia-smi: {}", output.status);
+    first
+        .parse()
+        .with_context(|| format!("nvidia-smi says `{first}`"))
 }

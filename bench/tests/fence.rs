@@ -4,8 +4,7 @@
 
 mod common;
 
-use common::{compile, ringfence};
-use std::process::Command;
+use common::{compile, measure};
 
 #[test]
 fn each_form_computes_what_the_kernels_do() {
@@ -14,21 +13,7 @@ fn each_form_computes_what_the_kernels_do() {
     std::fs::create_dir(programs.join("ptx")).unwrap();
     compile(&["fence.cu"], &programs.join("fence"), &[]);
     compile(&["bench.cu"], &programs.join("ptx/bench.ptx"), &["-ptx"]);
-    let results = programs.join("results.json");
-    let output = Command::new(env!("CARGO_BIN_EXE_ringfence-bench"))
-        .args(["fence", "--device", "cpu", "--quick", "--timeout", "300"])
-        .arg("--programs")
-        .arg(programs)
-        .arg("--ringfence")
-        .arg(ringfence())
-        .arg("--json")
-        .arg(&results)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let results: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(&results).unwrap()).unwrap();
+    let results = measure("fence", programs, &["--quick", "--timeout", "300"]);
     let summary = results["summary"].as_object().unwrap();
     assert_eq!(summary["kernels"], suite::results::KERNELS.len());
     for form in ["mask", "modulo", "check"] {

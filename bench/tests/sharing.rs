@@ -4,10 +4,9 @@
 
 mod common;
 
-use common::{compile, ringfence};
+use common::{compile, measure};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
 
 const SOURCES: [&str; 7] = [
     "sharing/sharing.cu",
@@ -19,24 +18,10 @@ const SOURCES: [&str; 7] = [
     "sharing/calls.cu",
 ];
 
-/// Runs a bench; its results.
+/// Runs a bench with tenants of little memory; its results.
 fn run(bench: &str, programs: &Path, options: &[&str]) -> Value {
-    let results = programs.join("results.json");
-    let output = Command::new(env!("CARGO_BIN_EXE_ringfence-bench"))
-        .args([bench, "--device", "cpu", "--timeout", "300"])
-        .args(["--memory", "64m"])
-        .args(options)
-        .arg("--programs")
-        .arg(programs)
-        .arg("--ringfence")
-        .arg(ringfence())
-        .arg("--json")
-        .arg(&results)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    serde_json::from_str(&std::fs::read_to_string(&results).unwrap()).unwrap()
+    let all = [&["--timeout", "300", "--memory", "64m"], options].concat();
+    measure(bench, programs, &all)
 }
 
 #[test]

@@ -3,8 +3,7 @@
 
 mod common;
 
-use common::{compile, ringfence};
-use std::process::Command;
+use common::{compile, measure};
 
 #[test]
 fn neighbours_are_unharmed_and_nothing_is_lost() {
@@ -21,29 +20,9 @@ fn neighbours_are_unharmed_and_nothing_is_lost() {
         "attacks/tour.cu",
     ];
     compile(&attacker, &programs.join("attacker"), &[]);
-    let results = programs.join("results.json");
-    let output = Command::new(env!("CARGO_BIN_EXE_ringfence-bench"))
-        .args(["soak", "--device", "cpu", "--stall", "60", "--seconds", "1"])
-        .args([
-            "--tenants",
-            "3",
-            "--attacks",
-            "3",
-            "--only",
-            "out of bounds",
-        ])
-        .arg("--programs")
-        .arg(programs)
-        .arg("--ringfence")
-        .arg(ringfence())
-        .arg("--json")
-        .arg(&results)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let results: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(&results).unwrap()).unwrap();
+    let options = "--stall 60 --seconds 1 --tenants 3 --attacks 3 --only".split(' ');
+    let options: Vec<&str> = options.chain(["out of bounds"]).collect();
+    let results = measure("soak", programs, &options);
     let summary = &results["summary"];
     for (name, number) in [("tenants", 3), ("harmed", 0), ("leaked", 0), ("classes", 1)] {
         assert_eq!(summary[name], number, "{name}: {summary}");

@@ -23,7 +23,7 @@ mod record;
 mod rings;
 pub mod soak;
 
-use crate::options::{Places, device};
+use crate::options::{Places, device_or_processor};
 use crate::turns::{Runner, Variant};
 use anyhow::{Result, ensure};
 use attacks::{ATTACKS, Attack, Kind};
@@ -35,7 +35,6 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use suite::results::processor;
 
 /// Rounds after which the neighbour's digests are the same again.
 const PERIOD: usize = 16;
@@ -185,10 +184,7 @@ pub fn measure(options: &Isolation) -> Result<()> {
     }
     let summary = summary(&rows);
     println!("{}", serde_json::to_string_pretty(&summary)?);
-    let device = match options.is_on_gpu() {
-        true => device(),
-        false => (processor(), "none".to_owned()),
-    };
+    let device = device_or_processor(options.is_on_gpu());
     let failed: Vec<&str> = rows
         .iter()
         .filter(|row| row.outcome == NOT_MADE)

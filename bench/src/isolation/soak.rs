@@ -4,22 +4,20 @@
 //! It goes in *shifts*. In each, all neighbours start, one attack after the other
 //! is made on one of them, and then the neighbours end: each digest of theirs must
 //! be the one that they have alone, and no round may take too long. Between
-//! shifts, when no tenant is there, is measured what the manager holds. What
-//! grows from shift to shift is lost.
+//! shifts, when no tenant is there, the bench measures what the manager holds.
+//! What grows from shift to shift is lost.
 
 use super::attacks::{ATTACKS, Attack};
 use super::mutate::Random;
 use super::neighbour::{Fate, Neighbour};
 use super::{Bench, Isolation, Made};
-use crate::options::device;
+use crate::options::{device_or_processor, memory_used};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
-use suite::results::processor;
 
 /// The options.
 #[derive(clap::Args)]
@@ -35,7 +33,7 @@ pub struct Soak {
     /// Attacks in a shift.
     #[arg(long, default_value_t = 12)]
     attacks: usize,
-    /// Where the random choice of attacks begins.
+    /// Seed of the random choice of attacks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -89,14 +87,15 @@ pub fn measure(soak: &Soak) -> Result<()> {
     let mut random = Random(soak.seed.max(1));
     let mut made_of = BTreeMap::new();
     let mut shifts: Vec<Shift> = Vec::new();
+    let device = device_or_processor(options.is_on_gpu());
     let start = Instant::now();
     // One shift at least, so that there is something to tell.
     while shifts.is_empty() || start.elapsed() < Duration::from_secs(soak.seconds) {
         let chosen: Vec<&Attack> = (0..soak.attacks)
             .map(|_| attacks[random.below(attacks.len())])
             .collect();
-        let mut shift = bench.shift(soak.tenants - 1, &chosen, &mut random)?;
-        shift.shift = shifts.len() + 1;
+        let number = shifts.len() + 1;
+        let shift = bench.shift(number, soak.tenants - 1, &chosen, &mut random)?;
         for attack in chosen {
             *made_of.entry(attack.class).or_insert(0) += 1;
         }
@@ -108,13 +107,8 @@ pub fn measure(soak: &Soak) -> Result<()> {
         let is_over = !shift.harm.is_empty();
         shifts.push(shift);
         let summary = summary(&shifts, start.elapsed(), soak.tenants, &made_of);
-        let device = match options.is_on_gpu() {
-            true => device(),
-            false => (processor(), "none".to_owned()),
-        };
-        options
-            .places
-            .write_of(device, summary, shifts.iter().collect())?;
+        let rows = shifts.iter().collect();
+        options.places.write_of(device.clone(), summary, rows)?;
         if is_over {
             break;
         }
@@ -126,17 +120,18 @@ pub fn measure(soak: &Soak) -> Result<()> {
 }
 
 impl Bench<'_> {
-    /// One shift with so many neighbours.
+    /// The shift with this number, with so many neighbours.
     fn shift(
         &mut self,
+        number: usize,
         neighbours: usize,
         attacks: &[&Attack],
         random: &mut Random,
     ) -> Result<Shift> {
         let mut beside: Vec<Neighbour> = (0..neighbours)
-            .map(|number| {
+            .map(|place| {
                 self.neighbour()
-                    .with_context(|| format!("neighbour {} of {neighbours}", number + 1))
+                    .with_context(|| format!("neighbour {} of {neighbours}", place + 1))
             })
             .collect::<Result<_>>()?;
         let mut total = Made::default();
@@ -156,13 +151,10 @@ impl Bench<'_> {
                 }
                 Err(error) => harm.push(format!("{}: {error:#}", attack.name)),
             }
-            for (number, neighbour) in beside.iter_mut().enumerate() {
+            for (place, neighbour) in beside.iter_mut().enumerate() {
                 if !neighbour.goes_on(1) {
                     let name = attack.name;
-                    harm.push(format!(
-                        "neighbour {} stands still after {name}",
-                        number + 1
-                    ));
+                    harm.push(format!("neighbour {} stands still after {name}", place + 1));
                 }
             }
             if !harm.is_empty() {
@@ -170,7 +162,7 @@ impl Bench<'_> {
             }
         }
         let rounds = beside.iter().map(Neighbour::rounds).sum();
-        for (number, neighbour) in beside.into_iter().enumerate() {
+        for (place, neighbour) in beside.into_iter().enumerate() {
             let fate = match harm.is_empty() {
                 true => neighbour.finish(&self.expected),
                 // (One that stands still does not end either.)
@@ -182,14 +174,14 @@ impl Bench<'_> {
                     Fate::Ended(why) => why.as_str(),
                     _ => "",
                 };
-                harm.push(format!("neighbour {}: {} {why}", number + 1, fate.name()));
+                harm.push(format!("neighbour {}: {} {why}", place + 1, fate.name()));
             }
         }
         if let Some(fault) = self.fault() {
             harm.push(fault);
         }
         Ok(Shift {
-            shift: 0,
+            shift: number,
             rounds,
             attacks: done,
             attempts: total.attempts,
@@ -252,7 +244,7 @@ fn held(process: u32, is_on_gpu: bool) -> Result<Held> {
         .context("the manager has ended")?
         .count() as u64;
     let device_mib = match is_on_gpu {
-        true => device_used()?,
+        true => memory_used()?,
         false => 0,
     };
     Ok(Held {
@@ -293,22 +285,10 @@ fn with_descendants(process: u32) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-/// MiB of the device that are in use.
-fn device_used() -> Result<u64> {
-    let output = Command::new("nvidia-smi")
-        .args(["--query-gpu=memory.used", "--format=csv,noheader,nounits"])
-        .output()
-        .context("failed to start nvidia-smi")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let first = text.lines().next().unwrap_or("").trim();
-    first
-        .parse()
-        .with_context(|| format!("nvidia-smi says `{first}` of the memory in use"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     fn shift(resident_kib: u64, descriptors: u64) -> Shift {
         Shift {

@@ -3,28 +3,14 @@
 use super::Sharing;
 use super::host::{Host, Way};
 use super::together::Together;
-use anyhow::{Context, Result, ensure};
-use std::process::Command;
+use crate::options::memory_used;
+use anyhow::Result;
 
 /// How many processes.
 pub const COUNTS: [usize; 2] = [4, 16];
 
 /// The memory of a tenant's own, in MiB, which does not count.
 const OWN: u64 = 64;
-
-/// MiB of the first GPU that are in use.
-fn used() -> Result<u64> {
-    let output = Command::new("nvidia-smi")
-        .args(["--query-gpu=memory.used", "--format=csv,noheader,nounits"])
-        .output()
-        .context("failed to start nvidia-smi")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let first = text.lines().next().unwrap_or("").trim();
-    ensure!(output.status.success(), "nvidia-smi: {}", output.status);
-    first
-        .parse()
-        .with_context(|| format!("nvidia-smi says `{first}`"))
-}
 
 /// MiB that so many processes take, each with a kernel launched and no memory of
 /// its own; with the manager, or the service, that they need.
@@ -33,12 +19,12 @@ fn used() -> Result<u64> {
 ///
 /// One of them fails, or there is no nvidia-smi.
 pub fn measure(sharing: &Sharing, way: Way, count: usize) -> Result<u64> {
-    let before = used()?;
+    let before = memory_used()?;
     let host = Host::start(sharing, way, &format!("{OWN}m"))?;
     let commands = (0..count).map(|_| host.command("idle")).collect();
     let together = Together::start(commands, sharing.places.timeout());
     let together = together.map_err(|error| host.explain(error))?;
-    let taken = used()?.saturating_sub(before);
+    let taken = memory_used()?.saturating_sub(before);
     together.finish()?;
     Ok(match way {
         Way::Tenants => taken.saturating_sub(OWN * count as u64),

@@ -15,13 +15,13 @@ mod workloads;
 
 pub mod calls;
 
-use crate::options::{Places, device};
+use crate::options::{Places, device_or_processor};
 use anyhow::{Context, Result, bail, ensure};
 use host::{Host, Way};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
-use suite::results::{geometric_mean, median, processor, round};
+use suite::results::{geometric_mean, median, round};
 use together::{Ended, Together};
 use workloads::{WORKLOADS, Workload};
 
@@ -83,10 +83,7 @@ impl Sharing {
     }
 
     fn device(&self) -> (String, String) {
-        match self.is_on_gpu() {
-            true => device(),
-            false => (processor(), "none".to_owned()),
-        }
+        device_or_processor(self.is_on_gpu())
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// The `ringfence` command: named by `cargo xtask test`, else the newest beside
 /// the tests.
-pub fn ringfence() -> PathBuf {
+fn ringfence() -> PathBuf {
     if let Some(command) = std::env::var_os("RINGFENCE_TEST_COMMAND") {
         return command.into();
     }
@@ -47,4 +47,23 @@ pub fn compile(sources: &[&str], to: &Path, flags: &[&str]) {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{sources:?}: {said}");
+}
+
+/// Runs a bench over the programs of a folder; its results.
+pub fn measure(bench: &str, programs: &Path, options: &[&str]) -> serde_json::Value {
+    let results = programs.join("results.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_ringfence-bench"))
+        .args([bench, "--device", "cpu"])
+        .args(options)
+        .arg("--programs")
+        .arg(programs)
+        .arg("--ringfence")
+        .arg(ringfence())
+        .arg("--json")
+        .arg(&results)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_str(&std::fs::read_to_string(&results).unwrap()).unwrap()
 }
