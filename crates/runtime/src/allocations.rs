@@ -224,12 +224,11 @@ impl Allocations {
         })
     }
 
-    /// Whether an address lies in canaries or padding, which no allocation owns
-    /// although the driver has them.
-    pub fn is_nobodys(&self, address: DeviceAddress) -> bool {
-        self.memory.read(|registry| {
-            registry.holding(address).is_none() && registry.beside(address).is_some()
-        })
+    /// Whether only the driver has memory at an address: what the program has freed,
+    /// and canaries and padding, which no allocation owns.
+    #[inline]
+    pub fn is_hidden(&self, address: DeviceAddress) -> bool {
+        self.memory.is_hidden(address)
     }
 
     /// A number that is another whenever memory was allocated or freed.

@@ -132,10 +132,10 @@ impl Bounds {
             *decision = LaunchDecision::Proved;
             return Ok(Counted::Proved);
         }
-        let plan = function.plan.as_ref().ok_or(UncheckedReason::LaunchPath)?;
-        if let Some(reason) = plan.unchecked_reason() {
+        if let Some(reason) = function.never_checked() {
             return Err(reason);
         }
+        let plan = function.plan.as_ref().ok_or(UncheckedReason::LaunchPath)?;
         if plan.changes_originals() {
             self.copies.make_ready(plan)?;
         }

@@ -26,6 +26,7 @@ mod judge;
 mod kernel;
 mod launcher;
 mod launches;
+mod live;
 mod lookups;
 mod maps;
 mod memory;

@@ -5,6 +5,7 @@
 //! freed, but kernels launched before may still look it up, so it stays in the
 //! registry until the program has waited for its stream.
 
+use crate::live::Live;
 use crate::streams::StreamName;
 use driver::Release;
 use heap::{Entry, Held, Layer, Owner, PartEdit, PartError, Quarantine, Registry, Reshaped};
@@ -92,6 +93,7 @@ pub(crate) struct Memory {
     changed: AtomicBool,
     /// Counts changes.
     generation: AtomicU64,
+    live: Live,
 }
 
 impl State {
@@ -163,6 +165,7 @@ impl Memory {
             state: RwLock::new(state),
             changed: AtomicBool::new(true),
             generation: AtomicU64::new(0),
+            live: Live::default(),
         }
     }
 
@@ -470,6 +473,28 @@ impl Memory {
     pub fn is_held(&self, address: DeviceAddress) -> bool {
         let state = self.state.read();
         state.registry.find(address).is_none() && state.quarantine.find(address).is_some()
+    }
+
+    /// Whether only the driver has memory at an address: freed memory that is kept,
+    /// canaries and padding.
+    #[inline]
+    pub fn is_hidden(&self, address: DeviceAddress) -> bool {
+        // Read before the registry is: what changes meanwhile makes it differ.
+        let generation = self.generation();
+        if self.live.holds(generation, address) {
+            return false;
+        }
+        let state = self.state.read();
+        match state.registry.find(address) {
+            Some(entry) if entry.allocation.extent.contains(address) => {
+                self.live.remember(generation, entry.allocation.extent);
+                false
+            }
+            Some(_) => state.registry.beside(address).is_some(),
+            None => {
+                state.quarantine.find(address).is_some() || state.registry.beside(address).is_some()
+            }
+        }
     }
 
     /// Whether the address belonged to memory that was freed and not given out

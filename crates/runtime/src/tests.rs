@@ -7,6 +7,7 @@ mod failures;
 pub(crate) mod fake;
 mod findings;
 mod frees;
+mod gathered;
 mod launch;
 mod none_at_all;
 mod pages;

@@ -14,20 +14,18 @@
 //! launches between the check that shows it and the one before.
 
 use super::Canaries;
-use super::history::{Checked, History, Launched, Reach, Waited};
-use crate::functions::Function;
+use super::batch::{Batches, Begun, Item, Target};
+use super::history::{Checked, Launched, Reach, Waited};
+use super::pending::{Pending, Slots, State};
 use crate::request::{Submitted, Unchecked};
 use crate::streams::{StreamName, Where};
 use driver::{DriverError, SupportLaunch, SupportStream};
-use host::Stack;
 use model::layout::canary::{
     CHECK_STAMPS, CheckParameters, CheckStamp, NAMED_SLOTS, SLOTS_NAMED, STAMPS,
 };
 use model::{CanaryCoverage, DeviceAddress};
 use parking_lot::{Mutex, RwLock};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -39,87 +37,10 @@ const BLOCKS: u32 = 64;
 const MOST_BLOCKS: u32 = 528;
 /// Slots that one check looks at where the host does not wait.
 const SHARD: u32 = 2048;
-/// The gap in the stream that a check costs beside the time that its kernel runs.
-/// Measured on an H200: 2.5 to 3.3 µs, and 1.2 to 2.5 where it waits itself. The
-/// host's time for a check is measured as it runs: it counts where it is longer.
-const GAP: Duration = Duration::from_nanos(3300);
 /// How long the end of a program waits for checks that are under way.
 const LAST_CHECKS: Duration = Duration::from_secs(2);
 /// Kernels of graphs that findings can name.
 const GRAPH_KERNELS: usize = 64;
-
-/// Slots to verify.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Slots {
-    pub all: bool,
-    pub named: SmallVec<[u32; NAMED_SLOTS]>,
-}
-
-impl Slots {
-    fn add(&mut self, reach: &Reach) {
-        match reach {
-            Reach::All => self.all = true,
-            Reach::Named(named) => {
-                for (_, slot, _) in named.iter() {
-                    if !self.named.contains(slot) {
-                        self.named.push(*slot);
-                    }
-                }
-            }
-        }
-        self.all |= self.named.len() > NAMED_SLOTS;
-    }
-
-    pub fn covers(&self, slot: u32) -> bool {
-        self.all || self.named.contains(&slot)
-    }
-}
-
-/// What is not verified yet in a stream.
-#[derive(Clone, Debug)]
-struct Pending {
-    context: u64,
-    stream: SupportStream,
-    slots: Slots,
-    launches: u64,
-    since: Instant,
-}
-
-impl Pending {
-    /// Launches that no stream can be named for.
-    fn loose(context: u64, launches: u64) -> Pending {
-        Pending {
-            context,
-            stream: SupportStream::Own,
-            slots: Slots {
-                all: true,
-                ..Slots::default()
-            },
-            launches,
-            since: Instant::now(),
-        }
-    }
-}
-
-struct State {
-    pending: FxHashMap<StreamName, Pending>,
-    /// By context: launches that no stream can be named for.
-    loose: FxHashMap<u64, u64>,
-    /// When a check was launched last.
-    last: Option<Instant>,
-    /// What checks take on the device, on average.
-    cost: Duration,
-    /// What they take of the host's time, on average: it is the longer one where a
-    /// program launches short kernels one after the other.
-    host: Duration,
-    /// Where the next look at a part of all slots begins.
-    cursor: u32,
-    history: History,
-    /// Checks whose stamps were read.
-    stamped: u64,
-    graph_kernels: Vec<(Arc<Function>, Stack)>,
-    counts: CanaryCoverage,
-}
 
 /// See the module's header.
 pub(crate) struct Checks {
@@ -130,6 +51,8 @@ pub(crate) struct Checks {
     graphs: AtomicBool,
     /// The program starts kernels before those before them have ended.
     early: AtomicBool,
+    /// Launches that `state` does not have yet.
+    batches: Batches,
     state: Mutex<State>,
     /// Held for reading while a check goes into a stream that another thread
     /// may destroy, and for writing before it does.
@@ -144,23 +67,24 @@ impl Checks {
             next: AtomicU64::new(0),
             graphs: AtomicBool::new(false),
             early: AtomicBool::new(false),
-            state: Mutex::new(State {
-                pending: FxHashMap::default(),
-                loose: FxHashMap::default(),
-                last: None,
-                cost: Duration::from_micros(3),
-                host: GAP,
-                cursor: 0,
-                history: History::default(),
-                stamped: 0,
-                graph_kernels: Vec::new(),
-                counts: CanaryCoverage::default(),
-            }),
+            batches: Batches::default(),
+            state: Mutex::default(),
             streams: RwLock::new(()),
         }
     }
 
-    fn order(&self) -> u64 {
+    /// How much of the time checks may take, in percent.
+    pub fn budget(&self) -> u32 {
+        self.budget
+    }
+
+    /// The number of the newest check; 0 if there was none.
+    pub fn newest(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// The next place in the order of what happens.
+    pub fn order(&self) -> u64 {
         self.order.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -169,8 +93,16 @@ impl Checks {
         stamp(canaries, check).is_some_and(|stamp| stamp.check >= check)
     }
 
+    /// Takes over what the threads have gathered.
+    fn take_over(&self) {
+        self.batches.each(|batch| {
+            self.state.lock().take_over(self, batch);
+        });
+    }
+
     /// A context is gone.
     pub fn forget(&self, context: u64) {
+        self.take_over();
         let mut state = self.state.lock();
         state
             .pending
@@ -181,7 +113,7 @@ impl Checks {
     /// Adds what is counted here.
     pub fn add_to(&self, canaries: &Canaries, mut counts: CanaryCoverage) -> CanaryCoverage {
         let mut state = self.state.lock();
-        state.learn(canaries, self.next.load(Ordering::Relaxed));
+        state.learn(canaries, self.newest());
         counts.checks = state.counts.checks;
         counts.nanoseconds = state.counts.nanoseconds;
         counts.latency_launches = state.counts.latency_launches;
@@ -189,7 +121,7 @@ impl Checks {
         counts
     }
 
-    /// [`History::candidates`].
+    /// [`History::candidates`](super::history::History::candidates).
     pub fn candidates(&self, check: u64, slot: Option<u32>, serial: u64) -> Vec<Launched> {
         self.state.lock().history.candidates(check, slot, serial)
     }
@@ -210,7 +142,8 @@ pub(super) struct Scan<'a> {
     pub retire: bool,
 }
 
-fn stamp(canaries: &Canaries, check: u64) -> Option<CheckStamp> {
+/// What a check has left, if that was not overwritten.
+pub(super) fn stamp(canaries: &Canaries, check: u64) -> Option<CheckStamp> {
     let stamps = canaries.stamps.get()?;
     let at = check % STAMPS * size_of::<CheckStamp>() as u64;
     debug_assert!(stamps.extent().base.0 == CHECK_STAMPS);
@@ -222,58 +155,12 @@ fn stamp(canaries: &Canaries, check: u64) -> Option<CheckStamp> {
     })
 }
 
-impl State {
-    /// Reads what checks took that have ended.
-    fn learn(&mut self, canaries: &Canaries, launched: u64) {
-        while self.stamped < launched {
-            let next = self.stamped + 1;
-            let Some(stamp) = stamp(canaries, next).filter(|stamp| stamp.check >= next) else {
-                // Older ones were overwritten.
-                if launched - self.stamped > STAMPS {
-                    self.stamped = launched - STAMPS;
-                    continue;
-                }
-                return;
-            };
-            self.stamped = next;
-            if stamp.check == next {
-                let took = stamp.ended.saturating_sub(stamp.begun);
-                self.counts.nanoseconds += took;
-                self.cost = (self.cost * 7 + Duration::from_nanos(took)) / 8;
-            }
-        }
-    }
-
-    /// Whether the budget allows a check.
-    fn is_due(&self, budget: u32, now: Instant) -> bool {
-        let spared = |last: Instant| now.saturating_duration_since(last) * budget;
-        budget >= 100
-            || self
-                .last
-                .is_none_or(|last| spared(last) >= (self.cost + self.host.max(GAP)) * 100)
-    }
-
-    /// Adds the host's time for a check to the average. A check whose thread was
-    /// preempted counts for at most four times the average.
-    fn host_took(&mut self, took: Duration) {
-        self.host = (self.host * 7 + took.min(self.host * 4)) / 8;
-    }
-
-    fn count(&mut self, pending: &Pending) {
-        self.counts.latency_launches = self.counts.latency_launches.max(pending.launches);
-        let late = pending.since.elapsed().as_micros() as u64;
-        self.counts.latency_microseconds = self.counts.latency_microseconds.max(late);
-    }
-}
-
 impl Canaries {
     /// Whether launches may have to be followed by checks: also where the guard
     /// should have watched them, and cannot.
     #[inline]
     pub(super) fn is_verifying(&self) -> bool {
-        let protect = self.env.settings().protect;
-        self.active.load(Ordering::Acquire)
-            && (protect.canary || !protect.watch || self.watch.is_off())
+        self.active.load(Ordering::Acquire) && (!self.watch_first || self.watch.is_off())
     }
 
     /// The slots of what the pointer arguments at these offsets point to;
@@ -315,19 +202,85 @@ impl Canaries {
             let plan = function.plan.as_ref()?;
             self.reach_of(plan.written(&function.name)?, launch.read)
         };
+        let reach = written().unwrap_or(Reach::All);
+        let ordinal = match launch.ordinal {
+            0 => self.launches.next(),
+            known => known,
+        };
+        if matches!(reach, Reach::All) && stack.is_none() {
+            let item = Item {
+                function: function.cloned(),
+                launch: ordinal,
+            };
+            if self.gather(item, launch.place).is_some() {
+                return;
+            }
+        }
         // Its place in the order is known when it is put there.
         let launched = Launched {
             order: 0,
             stream: None,
-            reach: written().unwrap_or(Reach::All),
+            reach,
             kernels: function.cloned().into_iter().collect(),
-            launch: match launch.ordinal {
-                0 => self.launches.next(),
-                known => known,
-            },
+            launch: ordinal,
             stack,
         };
         self.follow(launched, launch.place);
+    }
+
+    /// Puts a launch into the list of the calling thread; a check follows later.
+    /// `None`: it is to be followed by itself.
+    fn gather(&self, item: Item, place: Where) -> Option<()> {
+        let checks = &self.checks;
+        let Where::Stream {
+            name,
+            handle,
+            per_thread,
+        } = place
+        else {
+            return None;
+        };
+        let target = Target {
+            name,
+            stream: SupportStream::Program { handle, per_thread },
+        };
+        if checks.budget >= 100 {
+            return None;
+        }
+        let due = checks.batches.own(|batch| {
+            let mut batch = batch.lock();
+            let is_full = if batch.is_for(target) {
+                batch.add(item)
+            } else {
+                let context = name.context_or_current(self.env.driver());
+                let mut state = checks.state.lock();
+                state.take_over(checks, &mut batch);
+                let since = Instant::now();
+                // It is followed by a check at once.
+                if state.is_due(checks.budget, since) {
+                    return None;
+                }
+                let begun = Begun {
+                    target,
+                    context,
+                    since,
+                };
+                batch.begin(begun, item)
+            };
+            if !is_full {
+                return Some(None);
+            }
+            let now = Instant::now();
+            let mut state = checks.state.lock();
+            let begun = state.take_over(checks, &mut batch)?;
+            batch.was_full(begun.since, now);
+            Some(state.due(self, name, now))
+        });
+        if let Some((name, pending)) = due.flatten()? {
+            self.verify(Some(name), pending, false);
+            self.records.expect();
+        }
+        Some(())
     }
 
     /// Sees to it that a check follows, now or later.
@@ -338,6 +291,7 @@ impl Canaries {
             _ => self.env.driver().current_context(),
         };
         let mut due = None;
+        checks.take_over();
         let now = Instant::now();
         {
             let mut state = checks.state.lock();
@@ -367,26 +321,15 @@ impl Canaries {
                     handle,
                     per_thread,
                 } => {
-                    let pending = state.pending.entry(name).or_insert_with(|| Pending {
+                    let stream = SupportStream::Program { handle, per_thread };
+                    let pending = state.pending_in(Begun {
+                        target: Target { name, stream },
                         context,
-                        stream: SupportStream::Program { handle, per_thread },
-                        slots: Slots::default(),
-                        launches: 0,
                         since: now,
                     });
                     pending.launches += 1;
                     pending.slots.add(&launched.reach);
-                    // What checks took is read only when there may be one: the
-                    // device writes it.
-                    let mut is_due = state.is_due(checks.budget, now);
-                    if is_due {
-                        state.learn(self, checks.next.load(Ordering::Relaxed));
-                        is_due = state.is_due(checks.budget, now);
-                    }
-                    if is_due && let Some(pending) = state.pending.remove(&name) {
-                        state.last = Some(now);
-                        due = Some((name, pending));
-                    }
+                    due = state.due(self, name, now);
                 }
                 _ => *state.loose.entry(context).or_default() += 1,
             }
@@ -430,6 +373,7 @@ impl Canaries {
         }
         let context = self.env.driver().current_context();
         let checks = &self.checks;
+        checks.take_over();
         let _streams = checks.streams.read();
         let ready: SmallVec<[(StreamName, Pending); 2]> = {
             let mut state = checks.state.lock();
@@ -469,6 +413,7 @@ impl Canaries {
         }
         let checks = &self.checks;
         let context = self.env.driver().current_context();
+        checks.take_over();
         let loose = {
             let mut state = checks.state.lock();
             let order = checks.order();
@@ -492,13 +437,13 @@ impl Canaries {
             return;
         }
         let checks = &self.checks;
-        let before = checks.next.load(Ordering::Relaxed);
+        let before = checks.newest();
         self.scan_before_wait(None);
         let loose = checks.state.lock().loose.remove(&context);
         if let Some(launches) = loose {
             self.verify(None, Pending::loose(context, launches), true);
         }
-        let after = checks.next.load(Ordering::Relaxed);
+        let after = checks.newest();
         let start = Instant::now();
         for check in before + 1..=after {
             while !checks.has_ended(self, check) && start.elapsed() < LAST_CHECKS {
@@ -592,6 +537,8 @@ impl Canaries {
         };
         self.restore_check_memory()?;
         let checks = &self.checks;
+        // What was launched before has a place before it in the order.
+        checks.take_over();
         let number = {
             // Numbers are in the order of the list.
             let mut state = checks.state.lock();
@@ -641,43 +588,5 @@ impl Canaries {
             self.check_failed(&error);
         }
         self.records.read();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn budgets_space_checks_and_all_of_it_spaces_none() {
-        let checks = Checks::new(1);
-        let mut state = checks.state.lock();
-        let now = Instant::now();
-        assert!(state.is_due(1, now));
-        state.cost = Duration::from_millis(1);
-        state.last = Some(now);
-        let just = now + (state.cost + GAP) * 100;
-        assert!(!state.is_due(1, just - Duration::from_nanos(1)) && state.is_due(1, just));
-        assert!(!state.is_due(1, now) && state.is_due(100, now));
-    }
-
-    #[test]
-    fn budgets_count_the_time_of_the_host_where_it_is_longer() {
-        let checks = Checks::new(1);
-        let mut state = checks.state.lock();
-        let now = Instant::now();
-        (state.cost, state.last) = (Duration::from_micros(1), Some(now));
-        let soon = now + (state.cost + GAP) * 100;
-        state.host_took(GAP / 2);
-        assert!(state.is_due(1, soon), "the gap in the stream is longer");
-        for _ in 0..100 {
-            state.host_took(GAP * 3);
-        }
-        assert!(!state.is_due(1, soon));
-        assert!(state.is_due(1, now + (state.cost + GAP * 3) * 100));
-        // The scheduler's time is none of a check's.
-        let before = state.host;
-        state.host_took(Duration::from_secs(1));
-        assert!(state.host < before * 2);
     }
 }

@@ -1,7 +1,7 @@
 //! What has happened to canaries, in one order: launches, checks and waits of
 //! the host, and so which launches a check that shows damage can mean.
 
-use super::checks::Slots;
+use super::pending::Slots;
 use crate::functions::Function;
 use crate::streams::StreamName;
 use host::Stack;

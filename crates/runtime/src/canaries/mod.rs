@@ -5,7 +5,9 @@
 //! * [`place`] decides how much is asked of the driver and makes the canaries;
 //! * [`later`] puts that off until something runs that could write to them;
 //! * [`table`] is the device's table of them, and which slot is whose;
-//! * [`checks`] decides when they are verified, and launches that, after the
+//! * [`batch`] gathers launches that may have written anywhere;
+//! * [`pending`] keeps which launches wait for a check, and when one is due;
+//! * [`checks`] decides when canaries are verified, and launches that, after the
 //!   program's kernel is on its way: before, the device waits for the host;
 //! * [`retire`] is the last look before a buffer goes;
 //! * [`history`] finds which launches a check that shows damage can mean;
@@ -18,10 +20,12 @@
 //! the order of the stream that frees it or, where the host waits, before the
 //! host goes on.
 
+mod batch;
 mod checks;
 mod found;
 pub(crate) mod history;
 mod later;
+mod pending;
 mod place;
 mod protection;
 mod retire;
@@ -75,6 +79,8 @@ pub struct Canaries {
     size: u64,
     head: bool,
     keys: Keys,
+    /// Launches are followed by checks only where the guard cannot watch them.
+    watch_first: bool,
     /// Some buffer has canaries.
     active: AtomicBool,
     /// They cannot be made; why was said.
@@ -114,6 +120,7 @@ impl Canaries {
             size: settings.canary_size.next_multiple_of(16),
             head: settings.canary_head,
             keys: Keys::of(settings),
+            watch_first: protect.watch && !protect.canary,
             active: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             doubtful: AtomicBool::new(false),

@@ -6,7 +6,8 @@
 //! that.
 
 use super::Canaries;
-use super::checks::{Scan, Slots};
+use super::checks::Scan;
+use super::pending::Slots;
 use crate::streams::{StreamName, StreamUse};
 use driver::SupportStream;
 use model::layout::canary::{NAMED_SLOTS, SLOTS_NAMED};

@@ -134,6 +134,14 @@ pub(crate) struct Function {
 }
 
 impl Function {
+    /// Why no launch of it is ever checked, if that is so under bounds.
+    pub fn never_checked(&self) -> Option<UncheckedReason> {
+        match &self.plan {
+            Some(plan) => plan.unchecked_reason(),
+            None => Some(UncheckedReason::LaunchPath),
+        }
+    }
+
     /// Whether all that a checked launch accesses is checked.
     pub fn is_covered(&self) -> bool {
         let entry = self.entry.as_ref();
@@ -192,6 +200,21 @@ impl Counts {
     /// An unchecked launch is followed by a look at canaries.
     pub fn verified(&self) {
         self.verified.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a launch.
+    #[inline]
+    pub fn count(&self, counted: Counted) {
+        match counted {
+            Counted::Proved => self.proved(),
+            Counted::Checked => self.checked(),
+            Counted::Residual => self.residual(),
+            Counted::Unchecked(reason) => self.unchecked(reason),
+            Counted::Verified(reason) => {
+                self.unchecked(reason);
+                self.verified();
+            }
+        }
     }
 
     /// Takes one launch back: it went another way after all, or never ran.

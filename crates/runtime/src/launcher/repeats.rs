@@ -2,27 +2,31 @@
 //!
 //! Programs launch most kernels in loops. A launch that was proved in bounds, of
 //! the same kernel in the same shape with the same pointers, needs no decision:
-//! the program's kernel runs. Between two launches the driver displaces what lay
-//! in the first caches (measured on an H100: the way through all services took
+//! the program's kernel runs. Nor does any launch of a kernel that can never be
+//! checked, such as one without PTX. Between two launches the driver displaces what
+//! lay in the first caches (measured on an H100: the way through all services took
 //! 230 ns there, and 60 where nothing displaces it), so what decides lies together
 //! here, and is compared before anything else is looked at.
 //!
-//! What is kept is valid for one generation of the allocations, which changes with
-//! everything that can change a proof, and while the kernel is loaded.
+//! What is kept of a proved launch is valid for one generation of the allocations,
+//! which changes with everything that can change a proof; what is kept of either,
+//! while the kernel is loaded.
 
 use super::Launcher;
 use crate::functions::{Counted, Function};
-use crate::request::LaunchRequest;
+use crate::kernel::Kernel;
+use crate::request::{LaunchRequest, Submitted, Unchecked};
 use crate::seen::shape_words;
 use crate::streams::Where;
 use instrument::{EntryPlan, LaunchShape};
+use model::UncheckedReason;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Places of a thread for kernels; those that share one displace each other.
-const PLACES: usize = 32;
+const PLACES: usize = 64;
 /// Launches kept in a place: programs swap two buffers.
 const WAYS: usize = 2;
 
@@ -45,46 +49,68 @@ struct Decides {
     most: u64,
 }
 
-/// A launch that was proved.
+/// A launch that needs no decision when it comes again.
 #[derive(Debug)]
 struct Kept {
     /// Of which launcher.
     owner: u64,
-    handle: u64,
-    shape: [u64; 4],
-    /// The generation of the allocations.
-    generation: u64,
     function: Arc<Function>,
-    values: SmallVec<[Decides; 6]>,
+    why: Why,
+}
+
+/// Why it needs none.
+#[derive(Debug)]
+enum Why {
+    /// It was proved.
+    Proved {
+        shape: [u64; 4],
+        /// The generation of the allocations.
+        generation: u64,
+        values: SmallVec<[Decides; 6]>,
+    },
+    /// No launch of this kernel is ever checked, for this reason.
+    NeverChecked(UncheckedReason),
 }
 
 impl Kept {
     fn covers(
         &self,
-        shape: &[u64; 4],
-        generation: u64,
+        launcher: &Launcher,
+        shape: &LaunchShape,
         read: &impl Fn(Argument) -> Option<u64>,
     ) -> bool {
-        self.shape == *shape
-            && self.generation == generation
-            && self.values.iter().all(|value| {
-                let word = read(value.argument);
-                word.is_some_and(|word| value.least <= word && word <= value.most)
-            })
-            && !self.function.counts.are_closed()
+        let is_so = match &self.why {
+            Why::Proved {
+                shape: kept,
+                generation,
+                values,
+            } => {
+                *kept == shape_words(shape)
+                    && *generation == launcher.memory.generation()
+                    && values.iter().all(|value| {
+                        let word = read(value.argument);
+                        word.is_some_and(|word| value.least <= word && word <= value.most)
+                    })
+            }
+            // Where streams are tracked, the runtime is to learn of its launches.
+            Why::NeverChecked(_) => !launcher.streams.are_tracked(),
+        };
+        is_so && self.owner == launcher.number && !self.function.counts.are_closed()
     }
 }
 
-/// The ways of a place, and which of them is displaced next.
+/// The ways of a place, of which kernels they are, and which of them is displaced
+/// next.
 #[derive(Default)]
 struct Place {
+    handles: [u64; WAYS],
     ways: [Option<Box<Kept>>; WAYS],
     turn: u8,
 }
 
 thread_local! {
     static KEPT: RefCell<[Place; PLACES]> = const {
-        RefCell::new([const { Place { ways: [const { None }; WAYS], turn: 0 } }; PLACES])
+        RefCell::new([const { Place { handles: [0; WAYS], ways: [const { None }; WAYS], turn: 0 } }; PLACES])
     };
 }
 
@@ -104,12 +130,16 @@ pub(super) fn number() -> u64 {
     LAUNCHERS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A launch of the program's kernel as it is, which repeats one that was proved.
+/// A launch of the program's kernel as it is, which repeats one that needed no
+/// checks, or could have none.
 #[must_use = "the launch is submitted or refused"]
 pub struct Repeat<'a> {
     launcher: &'a Launcher,
     kept: Box<Kept>,
+    handle: u64,
     way: usize,
+    /// How it is counted.
+    counted: Counted,
 }
 
 impl Launcher {
@@ -127,11 +157,10 @@ impl Launcher {
             let mut kept = kept.try_borrow_mut().ok()?;
             let place = &mut kept[place(handle)];
             for (way, one) in place.ways.iter_mut().enumerate() {
-                let is_it = one.as_ref().is_some_and(|kept| {
-                    kept.handle == handle
-                        && kept.owner == self.number
-                        && kept.covers(&shape_words(shape), self.memory.generation(), &read)
-                });
+                let is_it = place.handles[way] == handle
+                    && one
+                        .as_ref()
+                        .is_some_and(|kept| kept.covers(self, shape, &read));
                 if is_it {
                     return Some((one.take()?, way));
                 }
@@ -140,28 +169,45 @@ impl Launcher {
         });
         // (None in a thread that ends.)
         let (kept, way) = found.ok().flatten()?;
+        let counted = match kept.why {
+            Why::Proved { .. } => Counted::Proved,
+            Why::NeverChecked(reason) => match self.protections.before_unchecked() {
+                true => Counted::Verified(reason),
+                false => Counted::Unchecked(reason),
+            },
+        };
         Some(Repeat {
             launcher: self,
             kept,
+            handle,
             way,
+            counted,
         })
+    }
+
+    /// Keeps a launch of a kernel that is never checked, for this reason.
+    pub(super) fn keep_unchecked(&self, request: &LaunchRequest<'_>, reason: UncheckedReason) {
+        if !self.repeats || self.streams.are_tracked() {
+            return;
+        }
+        let Some(Kernel(function)) = &request.kernel else {
+            return;
+        };
+        if function.never_checked() == Some(reason) {
+            let kept = Kept {
+                owner: self.number,
+                function: function.clone(),
+                why: Why::NeverChecked(reason),
+            };
+            put(request.function, kept);
+        }
     }
 
     /// Keeps a launch that was proved, if it was so for what is known of it.
     pub(super) fn keep(&self, request: &LaunchRequest<'_>) {
-        let Some(kept) = self.kept(request) else {
-            return;
-        };
-        let old = KEPT.try_with(|all| {
-            let mut all = all.try_borrow_mut().ok()?;
-            let place = &mut all[place(request.function)];
-            let free = place.ways.iter().position(Option::is_none);
-            let way = free.unwrap_or(usize::from(place.turn) % WAYS);
-            place.turn = way as u8 + 1;
-            place.ways[way].replace(Box::new(kept))
-        });
-        // Dropped when the places can be used again.
-        drop(old);
+        if let Some(kept) = self.kept(request) {
+            put(request.function, kept);
+        }
     }
 
     fn kept(&self, request: &LaunchRequest<'_>) -> Option<Kept> {
@@ -188,13 +234,29 @@ impl Launcher {
         )?;
         Some(Kept {
             owner: self.number,
-            handle: request.function,
-            shape: shape_words(request.shape),
-            generation,
             function: function.clone(),
-            values,
+            why: Why::Proved {
+                shape: shape_words(request.shape),
+                generation,
+                values,
+            },
         })
     }
+}
+
+/// Keeps a launch of the calling thread, in place of an older one.
+fn put(handle: u64, kept: Kept) {
+    let old = KEPT.try_with(|all| {
+        let mut all = all.try_borrow_mut().ok()?;
+        let place = &mut all[place(handle)];
+        let free = place.ways.iter().position(Option::is_none);
+        let way = free.unwrap_or(usize::from(place.turn) % WAYS);
+        place.turn = way as u8 + 1;
+        place.handles[way] = handle;
+        place.ways[way].replace(Box::new(kept))
+    });
+    // Dropped when the places can be used again.
+    drop(old);
 }
 
 /// Where a value at an offset of the parameters is passed.
@@ -215,28 +277,41 @@ impl Repeat<'_> {
     /// The device took the launch. `place` is where it went.
     #[inline]
     pub fn submitted(self, place: Where) {
-        self.kept.function.counts.proved();
-        self.launcher
-            .made(self.kept.handle, Counted::Proved, 0, place);
+        let (launcher, function) = (self.launcher, &self.kept.function);
+        function.counts.count(self.counted);
+        launcher.made(self.handle, self.counted, 0, place);
+        if let Counted::Verified(_) = self.counted {
+            launcher.protections.submitted(&Submitted {
+                function: Some(function),
+                ordinal: 0,
+                place,
+                unchecked: Unchecked::Anything,
+                read: &|_, _| None,
+            });
+        }
         self.put_back();
     }
 
     /// The device refused the launch: nothing ran, so nothing was checked.
     pub fn refused(self) {
-        self.kept.function.counts.proved();
-        self.launcher.refused(self.kept.handle, Counted::Proved);
+        self.kept.function.counts.count(self.counted);
+        self.launcher.refused(self.handle, self.counted);
         self.put_back();
     }
 
     #[inline]
     fn put_back(self) {
-        let Repeat { kept, way, .. } = self;
+        let Repeat {
+            kept, way, handle, ..
+        } = self;
         // What took its place meanwhile is as good.
         let _old = KEPT.try_with(|all| {
             let Ok(mut all) = all.try_borrow_mut() else {
                 return Some(kept);
             };
-            all[place(kept.handle)].ways[way].replace(kept)
+            let place = &mut all[place(handle)];
+            place.handles[way] = handle;
+            place.ways[way].replace(kept)
         });
     }
 }

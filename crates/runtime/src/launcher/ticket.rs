@@ -79,14 +79,26 @@ impl Ticket<'_> {
     }
 
     /// Another launch of the calling thread like this one may be made without a
-    /// decision ([`Launcher::repeats`]), if this one was proved in bounds. To be
-    /// called only where nothing but this launcher follows launches.
+    /// decision ([`Launcher::repeats`]), if this one was proved in bounds, or none of
+    /// its kernel is ever checked. To be called only where nothing but this launcher
+    /// follows launches.
     pub fn keep(&self) {
-        let is_proved = self.accounted.counted == Counted::Proved
-            && self.accounted.unchecked == Unchecked::Nothing
-            && matches!(self.decision, LaunchDecision::Proved);
-        if is_proved {
-            self.launcher.keep(&self.request);
+        match (&self.decision, self.accounted) {
+            (
+                LaunchDecision::Proved,
+                Accounted {
+                    counted: Counted::Proved,
+                    unchecked: Unchecked::Nothing,
+                },
+            ) => self.launcher.keep(&self.request),
+            (
+                LaunchDecision::Original,
+                Accounted {
+                    counted: Counted::Unchecked(reason) | Counted::Verified(reason),
+                    ..
+                },
+            ) if self.fell_back.is_none() => self.launcher.keep_unchecked(&self.request, reason),
+            _ => {}
         }
     }
 

@@ -89,12 +89,7 @@ fn a_freed_allocation_is_held_until_others_push_it_out() {
     assert_eq!(bench.free(A), (SUCCESS, false));
     assert_eq!(bench.free(B), (SUCCESS, false));
     assert!(bench.released().is_empty());
-    assert!(
-        bench
-            .runtime
-            .allocations()
-            .is_quarantined(DeviceAddress(A + 50))
-    );
+    assert!(bench.runtime.allocations().is_hidden(DeviceAddress(A + 50)));
     assert_eq!(bench.runtime.frees().quarantined_bytes(), 202);
     assert_eq!(bench.free(B + 0x1000), (SUCCESS, false));
     let expected = Release {
@@ -103,7 +98,7 @@ fn a_freed_allocation_is_held_until_others_push_it_out() {
         call: ReleaseCall::Free,
     };
     assert_eq!(*bench.device.released.lock(), [expected]);
-    assert!(!bench.runtime.allocations().is_quarantined(DeviceAddress(A)));
+    assert!(!bench.runtime.allocations().is_hidden(DeviceAddress(A)));
     assert!(bench.runtime.frees().empty_quarantine());
     assert_eq!(bench.released(), [A, B, B + 0x1000]);
     assert!(!bench.runtime.frees().empty_quarantine());
@@ -376,7 +371,7 @@ fn memory_goes_with_its_context_and_only_that() {
         .allocated_by(AllocationKind::Device, extent(B + 0x1000, 8), other);
     bench.free(A);
     bench.runtime.context_gone(Some(CONTEXT));
-    assert!(!bench.runtime.allocations().is_quarantined(DeviceAddress(A)));
+    assert!(!bench.runtime.allocations().is_hidden(DeviceAddress(A)));
     assert!(bench.released().is_empty());
     let lives = |address| {
         bench
@@ -424,7 +419,7 @@ fn during_a_capture_the_device_gets_every_call() {
             .extent_of(DeviceAddress(A))
             .is_none()
     );
-    assert!(!bench.runtime.allocations().is_quarantined(DeviceAddress(A)));
+    assert!(!bench.runtime.allocations().is_hidden(DeviceAddress(A)));
 }
 
 #[test]

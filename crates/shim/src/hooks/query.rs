@@ -27,10 +27,8 @@ fn extent_of(address: u64) -> Option<Extent> {
 /// Whether only the driver has memory there: what the program has freed, and
 /// canaries and padding.
 fn is_hidden(address: u64) -> bool {
-    let address = DeviceAddress(address);
-    session::runtime().is_some_and(|runtime| {
-        runtime.allocations().is_quarantined(address) || runtime.allocations().is_nobodys(address)
-    })
+    session::runtime()
+        .is_some_and(|runtime| runtime.allocations().is_hidden(DeviceAddress(address)))
 }
 
 hook!(cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |get| {
