@@ -16,10 +16,14 @@ pub struct Host {
     #[command(flatten)]
     options: Options,
     /// How often all processes are started anew.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 3)]
     starts: usize,
+    /// Processes of each variant that take turns. Two processes of one variant can
+    /// differ more than two turns of a process.
+    #[arg(long, default_value_t = 4)]
+    processes: usize,
     /// Turns of each process.
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 25)]
     turns: usize,
     /// Python with PyTorch, for steps of training; none are measured without.
     #[arg(long)]
@@ -27,12 +31,11 @@ pub struct Host {
     /// The program for it (`bench/torch/steps.py`).
     #[arg(long, requires = "python")]
     steps: Option<PathBuf>,
-    /// How often PyTorch is started anew. Steps differ more between two processes of
-    /// one variant than between two turns of a process.
-    #[arg(long, default_value_t = 8)]
+    /// How often PyTorch is started anew.
+    #[arg(long, default_value_t = 4)]
     python_starts: usize,
     /// Turns of each of these processes.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 10)]
     python_turns: usize,
 }
 
@@ -135,12 +138,12 @@ pub fn measure(host: &Host) -> Result<()> {
     let mut rows = Vec::new();
     for what in KINDS {
         let rounds = side_by_side(
-            variants.len(),
+            variants.len() * options.rounds(host.processes),
             options.rounds(host.starts),
             options.rounds(host.turns),
-            |variant| {
+            |process| {
                 let runner = options.runner();
-                let mut command = runner.command("host", variants[variant]);
+                let mut command = runner.command("host", variants[process % variants.len()]);
                 command.arg(what).arg("--turns").args(options.size());
                 Live::start(&mut command, runner.timeout)
             },
@@ -151,7 +154,8 @@ pub fn measure(host: &Host) -> Result<()> {
                     Ok(())
                 })
             },
-        )?;
+        )?
+        .folded(variants.len());
         rows.push(Row::of(
             what.to_owned(),
             "us",
@@ -232,15 +236,16 @@ fn torch(host: &Host, python: &Path, steps: &Path, rows: &mut Vec<Row>) -> Resul
     let variants = [Variant::Native, DEFAULT];
     let program = python.to_str().context("the path of Python is no text")?;
     let rounds = side_by_side(
-        variants.len(),
+        variants.len() * options.rounds(host.processes),
         options.rounds(host.python_starts),
         options.rounds(host.python_turns),
-        |variant| {
-            let mut command = runner.command(program, variants[variant]);
+        |process| {
+            let mut command = runner.command(program, variants[process % variants.len()]);
             Live::start(command.arg(steps).args(options.size()), COMPILING)
         },
         same_losses,
-    )?;
+    )?
+    .folded(variants.len());
     for (index, kind) in STEPS.iter().enumerate() {
         rows.push(Row::of(
             format!("torch_{kind}"),

@@ -251,6 +251,18 @@ impl<T> Rounds<T> {
         ratios
     }
 
+    /// Of several processes of each variant, measured as variants of their own in the
+    /// order of the variants again and again: the rounds of the variants.
+    pub fn folded(self, variants: usize) -> Rounds<T> {
+        let mut folded = Rounds {
+            rounds: (0..variants).map(|_| Vec::new()).collect(),
+        };
+        for (process, rounds) in self.rounds.into_iter().enumerate() {
+            folded.rounds[process % variants].extend(rounds);
+        }
+        folded
+    }
+
     /// Puts the rounds of another measurement of the same variants behind these.
     pub fn append(&mut self, more: Rounds<T>) {
         if self.rounds.is_empty() {
@@ -320,6 +332,15 @@ mod tests {
         // 4 - 6, 9 - 8, 11 - 10
         assert_eq!(rounds.added(1, 0, |number| *number).unwrap(), 1.0);
         assert_eq!(rounds.spread(1, |number| *number), 7.0);
+    }
+
+    #[test]
+    fn processes_of_a_variant_are_compared_with_their_neighbours() {
+        let rounds = in_turn(4, 2, |process| Ok(process as f64)).unwrap();
+        let folded = rounds.folded(2);
+        assert_eq!(folded.of(0), [0.0, 0.0, 2.0, 2.0]);
+        assert_eq!(folded.of(1), [1.0, 1.0, 3.0, 3.0]);
+        assert_eq!(folded.added(1, 0, |number| *number).unwrap(), 1.0);
     }
 
     #[test]
