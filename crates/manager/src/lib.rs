@@ -8,6 +8,7 @@
 //!                               ├▶ modules   where its variables lie
 //!                               └▶ lanes     streams: in order for the tenant, with no other
 //!                                    ├▶ quiet     quiescence, in which code is loaded
+//!                                    ├▶ turns     how much is in flight beside others
 //!                                    └▶ progress  whose kernels keep others from running
 //! ```
 //!

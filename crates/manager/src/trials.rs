@@ -154,4 +154,4 @@ impl Trials {
 }
 
 #[cfg(test)]
-mod world;
+mod tests;
