@@ -13,8 +13,11 @@
 //! * Pieces that are longer than that follow one another: one is in flight, and
 //!   the next one where the pieces are not [`LONG`], so that the device does not
 //!   wait for the host.
-//! * As long as nothing is known, there are [`UNKNOWN`] pieces; and never more than
-//!   [`MOST`]: the device executes 128 grids at a time.
+//! * As long as nothing is known, there are [`UNKNOWN`] pieces, or as many small ones
+//!   as have a quarter of the device; and never more than [`MOST`]: the device
+//!   executes 128 grids at a time.
+//! * Where none of the pieces in flight is over for long, one more is put in: they may
+//!   wait for it ([`crate::turns`]).
 //!
 //! A piece that took longer than expected counts at once. One that took less
 //! halves what is expected, so that few short pieces are no leave for long ones.
@@ -115,7 +118,7 @@ impl Account {
             return false;
         }
         let Some(pace) = self.pace else {
-            return count < UNKNOWN;
+            return count < UNKNOWN || shares + u64::from(share.0) <= 250;
         };
         let least = if pace < LONG { 2 } else { 1 };
         let expected = pace.as_nanos() * u128::from(shares + u64::from(share.0)) / 1000;
@@ -153,7 +156,8 @@ mod tests {
         let micros = Duration::from_micros;
         for (time, share, pieces) in [
             (None, Share::WHOLE, UNKNOWN),
-            (None, Share::of(1, 132), UNKNOWN),
+            (None, Share::of(1, 132), 35),
+            (None, Share::of(66, 132), UNKNOWN),
             (Some(micros(5)), Share::WHOLE, MOST),
             (Some(micros(100)), Share::WHOLE, 40),
             (Some(micros(3_000)), Share::WHOLE, 2),

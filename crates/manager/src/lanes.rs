@@ -112,10 +112,10 @@ impl Lane {
 
     /// Looks what of its work is over.
     fn look(&mut self) -> Result<(), DriverError> {
-        match self.queued {
-            0 => Ok(()),
-            _ => self.marks.look(&self.stream),
+        if self.queued > 0 && self.marks.look(&self.stream)? {
+            self.queued = 0;
         }
+        Ok(())
     }
 
     fn is_idle(&mut self) -> Result<bool, DriverError> {

@@ -34,6 +34,9 @@ const BESIDE: Duration = Duration::from_millis(10);
 const LOOKS: u32 = 10;
 /// How often they are looked at while tenants are held back.
 const HELD: Duration = Duration::from_millis(1);
+/// How long all work of a bounded tenant stands still before it may put one more
+/// piece in, if that is less than a quarter of the budget.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Who was looked at so short a time ago was looked at all the time.
 const EXACT: Duration = Duration::from_millis(3);
 
@@ -229,16 +232,17 @@ impl Marks {
         Ok(())
     }
 
-    /// Looks what is over.
+    /// Looks what is over; whether all is.
     ///
     /// # Errors
     ///
     /// Those of the driver.
-    pub(crate) fn look(&self, stream: &Stream) -> Result<(), DriverError> {
-        if self.are_wanted {
-            self.state.lock().look(stream, self.turn.as_deref())?;
+    pub(crate) fn look(&self, stream: &Stream) -> Result<bool, DriverError> {
+        if !self.are_wanted {
+            return Ok(false);
         }
-        Ok(())
+        let first = self.state.lock().look(stream, self.turn.as_deref())?;
+        Ok(first.is_none())
     }
 }
 
@@ -263,7 +267,7 @@ impl Progress {
             limit,
             watched: Mutex::default(),
             made: AtomicU64::new(0),
-            turns: Turns::new(limit.is_none()),
+            turns: Turns::new(limit.map(|limit| (limit / 4).min(PATIENCE))),
         }
     }
 

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is asked of a tenant that puts something in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +34,16 @@ pub(crate) struct Turn {
     /// It had to wait when it last put something in.
     waits: AtomicBool,
     account: Mutex<Account>,
+    /// When one of its pieces was over, or it had to wait and yet put one in.
+    moved: Mutex<Instant>,
     turns: Arc<Turns>,
 }
 
 /// The turns of all tenants.
 pub(crate) struct Turns {
-    /// Nobody waits for anybody.
-    is_free: bool,
+    /// How long all that a tenant has in flight stands still before it may put one
+    /// more in; `None`: nobody waits for anybody.
+    patience: Option<Duration>,
     state: Mutex<State>,
 }
 
@@ -85,28 +88,30 @@ impl State {
 }
 
 impl Turns {
-    /// Of a device on which tenants wait for each other, unless `is_free`.
-    pub(crate) fn new(is_free: bool) -> Arc<Turns> {
+    /// Of a device on which a tenant whose work stands still for so long may put one
+    /// more piece in; `None`: nobody waits for anybody.
+    pub(crate) fn new(patience: Option<Duration>) -> Arc<Turns> {
         Arc::new(Turns {
-            is_free,
+            patience,
             state: Mutex::default(),
         })
     }
 
     /// The turn of a tenant that has no work.
     pub(crate) fn turn(self: &Arc<Self>, tenant: u64) -> Arc<Turn> {
-        let rule = match self.is_free {
-            true => Rule::Free,
-            false => Rule::Asleep,
+        let rule = match self.patience {
+            None => Rule::Free,
+            Some(_) => Rule::Asleep,
         };
         let turn = Arc::new(Turn {
             tenant,
             rule: AtomicU8::new(rule as u8),
             waits: AtomicBool::new(false),
             account: Mutex::default(),
+            moved: Mutex::new(Instant::now()),
             turns: Arc::clone(self),
         });
-        if !self.is_free {
+        if self.patience.is_some() {
             let mut state = self.state.lock();
             state.turns.push(Arc::downgrade(&turn));
             state.tell();
@@ -154,11 +159,28 @@ impl Turn {
         }
         let may = match () {
             () if self.is(Rule::Held) => false,
-            () if self.is(Rule::Bounded) => self.account.lock().has_room_for(share),
+            () if self.is(Rule::Bounded) => {
+                self.account.lock().has_room_for(share) || self.has_stood_for_long()
+            }
             () => true,
         };
         self.waits.store(!may, Ordering::Release);
         may
+    }
+
+    /// Whether nothing of the tenant has been over for long, since it last put one in in
+    /// spite of that: kernels may wait for others of their tenant, which are not in
+    /// flight yet.
+    fn has_stood_for_long(&self) -> bool {
+        let mut moved = self.moved.lock();
+        let has = self
+            .turns
+            .patience
+            .is_some_and(|patience| moved.elapsed() >= patience);
+        if has {
+            *moved = Instant::now();
+        }
+        has
     }
 
     /// How many pieces may be behind one another until somebody looks whether they
@@ -175,6 +197,7 @@ impl Turn {
     /// Pieces of one stream are over, within a time where that is known. `is_exact`:
     /// they were looked at all the time.
     pub(crate) fn over(&self, pieces: Pieces, time: Option<Duration>, is_exact: bool) {
+        *self.moved.lock() = Instant::now();
         let mut account = self.account.lock();
         account.over(pieces);
         if let Some(time) = time {
@@ -208,7 +231,7 @@ mod tests {
 
     #[test]
     fn who_is_alone_is_never_held_and_who_is_not_is_bounded() {
-        let turns = Turns::new(false);
+        let turns = Turns::new(Some(Duration::MAX));
         let (one, two) = (turns.turn(1), turns.turn(2));
         let at = |seconds, tenants: &[u64]| {
             turns.settle(Duration::from_secs(seconds), &busy(tenants), None);
@@ -236,7 +259,7 @@ mod tests {
 
     #[test]
     fn all_but_one_are_held_back() {
-        let turns = Turns::new(false);
+        let turns = Turns::new(Some(Duration::MAX));
         let (one, two) = (turns.turn(1), turns.turn(2));
         turns.settle(Duration::ZERO, &busy(&[1, 2]), Some(2));
         let three = turns.turn(3);
@@ -249,9 +272,31 @@ mod tests {
         assert!(flood(&one) > 0 && flood(&three) > 0);
     }
 
+    /// Kernels that wait for others of their tenant get these, one after the other.
+    #[test]
+    fn one_more_is_put_in_where_all_stand_still_for_long() {
+        let patience = Duration::from_millis(50);
+        let turns = Turns::new(Some(patience));
+        let (one, _two) = (turns.turn(1), turns.turn(2));
+        turns.settle(Duration::ZERO, &busy(&[1, 2]), None);
+        let start = Instant::now();
+        let at_once = flood(&one);
+        for _ in 0..2 {
+            while !one.may_put(WHOLE) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            one.put(WHOLE);
+        }
+        assert!(start.elapsed() >= 2 * patience, "{at_once}");
+        // Not while it is held back.
+        turns.settle(Duration::ZERO, &busy(&[1, 2]), Some(2));
+        std::thread::sleep(2 * patience);
+        assert!(!one.may_put(WHOLE));
+    }
+
     #[test]
     fn nobody_waits_where_that_is_off() {
-        let turns = Turns::new(true);
+        let turns = Turns::new(None);
         let (one, two) = (turns.turn(1), turns.turn(2));
         assert_eq!((flood(&one), flood(&two)), (500, 500));
         assert_eq!(one.apart(), None);

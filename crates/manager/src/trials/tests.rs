@@ -76,7 +76,7 @@ struct World {
 
 impl World {
     fn new(slots: usize, tenants: &[(u64, Does)]) -> World {
-        let turns = Turns::new(false);
+        let turns = Turns::new(Some(Duration::MAX));
         let tenants = tenants.iter().zip(1..).map(|((begins, does), number)| {
             let streams = match does {
                 Does::Floods { streams, .. } | Does::Endless { streams, .. } => *streams,
