@@ -409,9 +409,11 @@ impl Progress {
             let busy: HashSet<u64> = busy.map(|one| one.tenant).collect();
             are_several = busy.len() > 1;
             self.turns.settle(now, &busy, held_for);
-            if held_for.is_some() && held_for != before {
-                // Who is just putting something in has not seen that it is held.
-                quiet.let_pass();
+            // Who is just putting something in may not have seen that it is held back.
+            if held_for.is_some() && held_for != before && !quiet.let_pass(HELD) {
+                trials.give_up(now);
+                held_for = None;
+                self.turns.settle(now, &busy, None);
             }
         }
     }

@@ -111,9 +111,10 @@ impl Quiet {
         }
     }
 
-    /// Returns when whatever is being put into a stream now has been put in.
-    pub(crate) fn let_pass(&self) {
-        drop(self.putting.write());
+    /// Waits for this time at most until whatever is being put into a stream now has
+    /// been put in; whether it has.
+    pub(crate) fn let_pass(&self, time: Duration) -> bool {
+        self.putting.try_write_for(time).is_some()
     }
 
     /// Whether there is a waiter.

@@ -86,6 +86,12 @@ impl Trials {
         self.trial.map(|trial| trial.tenant)
     }
 
+    /// The others could not be held back: there is no trial for now.
+    pub(crate) fn give_up(&mut self, now: Duration) {
+        self.trial = None;
+        self.from = now + self.patience();
+    }
+
     /// Whether the tenant of a stream is known to have had the device alone since the
     /// piece at the stream's head was put in.
     pub(crate) fn is_runner(&self, one: &Seen) -> bool {
@@ -121,8 +127,7 @@ impl Trials {
             self.runners.extend(own);
             self.trial = None;
         } else if do_stand || now.saturating_sub(trial.since) >= self.limit {
-            self.trial = None;
-            self.from = now + self.patience();
+            self.give_up(now);
         }
     }
 
