@@ -112,7 +112,8 @@ impl Lane {
 
     /// Looks what of its work is over.
     fn look(&mut self) -> Result<(), DriverError> {
-        if self.queued > 0 && self.marks.look(&self.stream)? {
+        // (Who has asked whether it is idle has not looked.)
+        if self.marks.look(&self.stream)? {
             self.queued = 0;
         }
         Ok(())

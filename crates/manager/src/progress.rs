@@ -232,16 +232,18 @@ impl Marks {
         Ok(())
     }
 
-    /// Looks what is over; whether all is.
+    /// Looks what is over; whether all that was left is.
     ///
     /// # Errors
     ///
     /// Those of the driver.
     pub(crate) fn look(&self, stream: &Stream) -> Result<bool, DriverError> {
-        if !self.are_wanted {
+        let mut state = self.state.lock();
+        // (A mark is behind what was open before.)
+        if state.open.is_none() && state.pending.is_empty() {
             return Ok(false);
         }
-        let first = self.state.lock().look(stream, self.turn.as_deref())?;
+        let first = state.look(stream, self.turn.as_deref())?;
         Ok(first.is_none())
     }
 }
@@ -459,6 +461,32 @@ mod tests {
         }
         let unjudged = open(None);
         assert_eq!(marks_after(&unjudged, 100, true), 0);
+    }
+
+    /// Who waits for each piece of its work has none in flight when it puts the next one
+    /// in, whatever is expected of it.
+    #[test]
+    fn what_is_over_leaves_room_at_once() {
+        let device = open(Some(Duration::from_secs(1)));
+        let turns = Turns::new(Some(Duration::MAX));
+        let (turn, other) = (turns.turn(1), turns.turn(2));
+        assert!(turn.may_put(Share::WHOLE) && other.may_put(Share::WHOLE));
+        let stream = Arc::new(device.stream().unwrap());
+        let whose = (1, None);
+        let marks = device.progress.add(&stream, whose, Some(Arc::clone(&turn)));
+        for _ in 0..3 {
+            while turn.may_put(Share::WHOLE) {
+                marks.put((&device.context, &stream), Share::WHOLE).unwrap();
+            }
+            while !stream.is_idle().unwrap() {
+                std::thread::sleep(Duration::from_millis(30));
+            }
+            assert!(!turn.may_put(Share::WHOLE));
+            assert!(marks.look(&stream).unwrap());
+            assert!(turn.may_put(Share::WHOLE));
+            // Nothing is left to look at.
+            assert!(!marks.look(&stream).unwrap());
+        }
     }
 
     #[test]
