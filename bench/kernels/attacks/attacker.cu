@@ -59,9 +59,12 @@ static void attack(Target &t, const Attack &attack, Span span) {
 
 // In several streams, until somebody ends it.
 static void endless(Target &t, const Attack &attack) {
+    // (All are made first: who makes one may have to wait for what is in flight.)
     const unsigned streams = 8;
+    cudaStream_t made[streams];
+    for (cudaStream_t &stream : made) CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     for (unsigned at = 0; at < streams; at++) {
-        CHECK(cudaStreamCreateWithFlags(&t.stream, cudaStreamNonBlocking));
+        t.stream = made[at];
         attack.attempt(t, at);
         cudaError_t error = cudaGetLastError();
         if (error != cudaSuccess) std::printf("refused %d\n", (int)error);

@@ -84,13 +84,15 @@ static void again(F something) {
 }
 
 // Few blocks, and very many grids: devices have a limit of grids, and queues that
-// several streams share.
+// several streams share. (In a thread: some may have to wait.)
 static void small_grids(Target &t, unsigned) {
-    for (int grid = 0; grid < 28; grid++) {
-        cudaStream_t stream;
-        if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
-        attack_memory_loop<<<1, 32, 0, stream>>>(t.own);
-    }
+    std::thread([own = t.own] {
+        for (int grid = 0; grid < 28; grid++) {
+            cudaStream_t stream;
+            if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
+            attack_memory_loop<<<1, 32, 0, stream>>>(own);
+        }
+    }).detach();
 }
 
 // The kernels are ended while code is loaded.

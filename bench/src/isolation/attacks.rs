@@ -120,7 +120,11 @@ pub const ATTACKS: &[Attack] = &[
     program("ends of the context", "ends", "trap"),
     program("ends of the context", "ends", "assert"),
     program("ends of the context", "ends", "breakpoint"),
-    program("ends of the context", "waits", "operations at a barrier"),
+    // (Natively the device ends the context; fenced, the threads wait for ever.)
+    Attack {
+        class: "ends of the context",
+        ..waiting("operations at a barrier")
+    },
     program("calls and jumps", "calls", "pointer to no function"),
     program("calls and jumps", "calls", "jump past a table"),
     program("calls and jumps", "calls", "recursion"),

@@ -79,6 +79,11 @@ impl Blocks {
         self.in_flight += blocks;
         Ok(Room::Now)
     }
+
+    /// A grid that there was room for is not launched now.
+    pub(crate) fn give_back(&mut self, blocks: u64) {
+        self.in_flight = self.in_flight.saturating_sub(blocks);
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +113,8 @@ mod tests {
         ] {
             assert_eq!(take(&mut blocks, many, is_idle), room, "{many}");
         }
+        blocks.give_back(99);
+        assert_eq!(take(&mut blocks, 99, false), Room::Now);
     }
 
     #[test]

@@ -16,7 +16,9 @@
 //!   shares the device with idle tenants, with such as wait for their own host, or
 //!   with such as get on, may run for ever.
 //! * Then the tenant whose clock began first is ended: a kernel that keeps others
-//!   from running has begun before they stood still.
+//!   from running has begun before they stood still. Where it is known of one that
+//!   it runs ([`crate::trials`]), that one is ended, whatever the clocks say; and
+//!   none, where all that stand still are known to run beside each other.
 //! * After that no clock counts until the kernels of that tenant are over, and
 //!   then all begin anew: who was kept from running by it has its whole budget.
 //! * A tenant that was ended before has half of the budget, then a quarter, down to
@@ -109,7 +111,13 @@ impl Budget {
     }
 
     /// Looks at all streams there are; the tenant whose kernels are to be ended now.
-    pub(crate) fn look(&mut self, now: Duration, seen: &[Seen]) -> Option<u64> {
+    /// `runs` tells of which it is known that they run.
+    pub(crate) fn look(
+        &mut self,
+        now: Duration,
+        seen: &[Seen],
+        runs: impl Fn(&Seen) -> bool,
+    ) -> Option<u64> {
         let tenants: HashSet<u64> = seen.iter().map(|one| one.tenant).collect();
         self.offences.retain(|tenant, _| tenants.contains(tenant));
         self.advance(now, seen);
@@ -117,11 +125,19 @@ impl Budget {
             self.from = now;
             return None;
         }
-        let tenant = self.judge(now, seen)?;
+        let tenant = self.judge(now, seen, runs)?;
         *self.offences.entry(tenant).or_default() += 1;
         self.ending = Some((tenant, now));
         self.from = now;
         Some(tenant)
+    }
+
+    /// For how long a stream has stood still.
+    pub(crate) fn age(&self, now: Duration, one: &Seen) -> Duration {
+        let clock = self.clocks.get(&one.stream);
+        clock.map_or(Duration::ZERO, |clock| {
+            now.saturating_sub(clock.began.max(self.from))
+        })
     }
 
     /// Sets the clocks.
@@ -169,23 +185,28 @@ impl Budget {
         goes_on
     }
 
-    fn judge(&self, now: Duration, seen: &[Seen]) -> Option<u64> {
+    fn judge(&self, now: Duration, seen: &[Seen], runs: impl Fn(&Seen) -> bool) -> Option<u64> {
         let standing: Vec<(&Seen, &Clock)> = seen
             .iter()
             .filter(|one| one.role != Role::Ended)
             .filter_map(|one| Some((one, self.clocks.get(&one.stream)?)))
             .collect();
-        let age = |clock: &Clock| now.saturating_sub(clock.began.max(self.from));
-        let is_to_end = |(one, clock): &&(&Seen, &Clock)| {
+        let is_to_end = |(one, _): &&(&Seen, &Clock)| {
             let limit = self.limit_of(one.tenant);
-            let waits =
-                |(other, its): &(&Seen, &Clock)| other.tenant != one.tenant && age(its) > limit;
-            one.role == Role::Tenant && age(clock) > limit && standing.iter().any(waits)
+            let waits = |(other, _): &(&Seen, &Clock)| {
+                other.tenant != one.tenant && self.age(now, other) > limit && !runs(other)
+            };
+            let runs_for_another =
+                |(other, _): &(&Seen, &Clock)| other.tenant != one.tenant && runs(other);
+            one.role == Role::Tenant
+                && self.age(now, one) > limit
+                && standing.iter().any(waits)
+                && (runs(one) || !standing.iter().any(runs_for_another))
         };
         let first = standing
             .iter()
             .filter(is_to_end)
-            .min_by_key(|(one, clock)| (clock.began, clock.put, one.stream));
+            .min_by_key(|(one, clock)| (!runs(one), clock.began, clock.put, one.stream));
         first.map(|(one, _)| one.tenant)
     }
 
@@ -269,7 +290,7 @@ mod tests {
                     role: self.roles.get(tenant).copied().unwrap_or(Role::Tenant),
                 })
                 .collect();
-            let ended = self.budget.look(self.now, &seen);
+            let ended = self.budget.look(self.now, &seen, |_| false);
             if let Some(tenant) = ended {
                 self.roles.insert(tenant, Role::Ended);
             }
@@ -368,7 +389,7 @@ mod tests {
         for (over, ended) in [(7, 1), (5, 2)] {
             let mut budget = Budget::new(LIMIT);
             let before = [stream(2, Work::Idle { done: 5 })];
-            assert_eq!(budget.look(millis(100), &before), None);
+            assert_eq!(budget.look(millis(100), &before, |_| false), None);
             let (round, endless) = (millis(140), millis(150));
             let standing = [
                 stream(
@@ -387,7 +408,9 @@ mod tests {
                 ),
             ];
             let looks = (2..200).map(|look| millis(100) * look);
-            let found = looks.filter_map(|now| budget.look(now, &standing)).next();
+            let found = looks
+                .filter_map(|now| budget.look(now, &standing, |_| false))
+                .next();
             assert_eq!(found, Some(ended), "{over}");
         }
     }

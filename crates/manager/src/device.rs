@@ -1,8 +1,10 @@
 //! The device that the manager owns, and what is asked of it once.
 
 use crate::blocks;
+use crate::fair::Share;
 use crate::progress::Progress;
-use crate::quiet::Quiet;
+use crate::quiet::{Quiet, Waiter};
+use crate::streams::{Lent, Streams};
 use driver::DriverError;
 use driver::calls::{Calls, Context, Module, Stream};
 use driver::gpu::Gpu;
@@ -70,6 +72,9 @@ pub(crate) struct Device {
     pub(crate) quiet: Arc<Quiet>,
     /// How the work of its streams gets on.
     pub(crate) progress: Arc<Progress>,
+    /// Streams that nobody has.
+    pub(crate) streams: Arc<Streams>,
+    multiprocessors: u32,
     /// The context has failed: nothing runs any more.
     is_lost: AtomicBool,
 }
@@ -105,6 +110,9 @@ impl Contained {
         self.ends.take_deadlock()
     }
 }
+
+/// How often to look whether no kernel runs.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Largest launches.
 struct Limits {
@@ -164,6 +172,8 @@ impl Device {
             Some(_) => 0,
             None => number(A::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?,
         };
+        let multiprocessors = number(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let streams = Streams::new(&context, cpu.is_some())?;
         let limits = Limits {
             grid: [
                 number(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
@@ -193,8 +203,35 @@ impl Device {
             cpu,
             quiet: Arc::new(Quiet::new(budget)),
             progress: Arc::new(Progress::new(stall)),
+            streams: Arc::new(streams),
+            multiprocessors,
             is_lost: AtomicBool::new(false),
         })
+    }
+
+    /// A stream, for now or for as long as it is needed. Where none is spare, this
+    /// waits until no kernel runs.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    pub(crate) fn stream(&self) -> Result<Lent, DriverError> {
+        let mut waiter = None;
+        loop {
+            if let Some(stream) = self.streams.take(&self.context)? {
+                return Ok(stream);
+            }
+            let waiter = waiter.get_or_insert_with(|| Waiter::new(&self.quiet));
+            match waiter.try_enter(&self.quiet, &self.context)? {
+                Some(quiescent) => quiescent.make_streams(&self.streams, &self.context)?,
+                None => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    /// The part of the device that a grid of so many blocks has.
+    pub(crate) fn share(&self, blocks: u64) -> Share {
+        Share::of(blocks, self.multiprocessors)
     }
 
     /// What the device cannot execute of a module that was loaded; `None` if it

@@ -3,11 +3,14 @@
 //! the streams of this tenant alone.
 
 use crate::device::Contained;
+use crate::fair::Share;
 use crate::numbers::Numbers;
 use crate::partition::Stopper;
 use crate::progress::{Marks, Progress};
 use crate::quiet::{Putting, Quiescent, Quiet};
 use crate::quota;
+use crate::streams::{Lent, Streams};
+use crate::turns::Turn;
 use driver::DriverError;
 use driver::calls::{Context, Event, Stream};
 use std::sync::Arc;
@@ -30,9 +33,18 @@ impl From<DriverError> for NotPut {
     }
 }
 
+/// A stream, or why there is none.
+pub(crate) enum Created {
+    Stream(u32),
+    /// The tenant has too many.
+    TooMany,
+    /// The device must make more first, while no kernel runs.
+    NoneSpare,
+}
+
 /// A stream.
 struct Lane {
-    stream: Arc<Stream>,
+    stream: Arc<Lent>,
     /// Show how its work gets on.
     marks: Arc<Marks>,
     /// Ordered with the default stream.
@@ -56,6 +68,7 @@ pub(crate) struct Common {
     pub(crate) context: Context,
     pub(crate) quiet: Arc<Quiet>,
     pub(crate) progress: Arc<Progress>,
+    pub(crate) lent: Arc<Streams>,
     pub(crate) stopper: Arc<Stopper>,
     pub(crate) contained: Option<Contained>,
 }
@@ -75,14 +88,18 @@ impl std::ops::Deref for Put<'_> {
 }
 
 impl Lane {
-    fn new(common: &Common, is_blocking: bool) -> Result<Lane, DriverError> {
-        let stream = Arc::new(common.context.stream()?);
+    fn new(
+        (common, turn): (&Common, &Arc<Turn>),
+        stream: Lent,
+        is_blocking: bool,
+    ) -> Result<Lane, DriverError> {
+        let stream = Arc::new(stream);
         if let Some(contained) = &common.contained {
             contained.add(&stream)?;
         }
         common.quiet.watch(&stream, &common.stopper);
         Ok(Lane {
-            marks: common.progress.watch(&stream, &common.stopper),
+            marks: common.progress.watch(&stream, &common.stopper, turn),
             stream,
             is_blocking,
             mark: common.context.event(false)?,
@@ -91,6 +108,15 @@ impl Lane {
             waited_for: 0,
             queued: 0,
         })
+    }
+
+    /// Looks what of its work is over.
+    fn look(&mut self) -> Result<(), DriverError> {
+        // (Who has asked whether it is idle has not looked.)
+        if self.marks.look(&self.stream)? {
+            self.queued = 0;
+        }
+        Ok(())
     }
 
     fn is_idle(&mut self) -> Result<bool, DriverError> {
@@ -105,6 +131,7 @@ impl Lane {
 /// The streams of a tenant.
 pub(crate) struct Lanes {
     common: Common,
+    turn: Arc<Turn>,
     default: Lane,
     others: Numbers<Lane>,
     /// How much may be in one stream.
@@ -112,12 +139,14 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// The default stream alone.
-    pub(crate) fn new(common: Common) -> Result<Lanes, DriverError> {
+    /// The default stream alone, which is this one.
+    pub(crate) fn new(common: Common, stream: Lent) -> Result<Lanes, DriverError> {
+        let turn = common.progress.turn(&common.stopper);
         Ok(Lanes {
-            default: Lane::new(&common, true)?,
+            default: Lane::new((&common, &turn), stream, true)?,
             others: Numbers::new(DEFAULT + 1, common.streams),
             common,
+            turn,
             room: quota::QUEUED,
         })
     }
@@ -127,12 +156,17 @@ impl Lanes {
         self.room = room;
     }
 
-    /// Makes a stream; `None` if there are too many.
-    pub(crate) fn create(&mut self, is_blocking: bool) -> Result<Option<u32>, DriverError> {
+    /// Makes a stream.
+    pub(crate) fn create(&mut self, is_blocking: bool) -> Result<Created, DriverError> {
         if !self.others.has_room_for(1) {
-            return Ok(None);
+            return Ok(Created::TooMany);
         }
-        Ok(self.others.add(Lane::new(&self.common, is_blocking)?))
+        let Some(stream) = self.common.lent.take(&self.common.context)? else {
+            return Ok(Created::NoneSpare);
+        };
+        let lane = Lane::new((&self.common, &self.turn), stream, is_blocking)?;
+        let number = self.others.add(lane);
+        Ok(number.map_or(Created::TooMany, Created::Stream))
     }
 
     /// Ends a stream, whose work is still done. Whether there was one.
@@ -143,6 +177,8 @@ impl Lanes {
         // Who waits for the default stream or for all waits for this, too.
         if !lane.is_idle()? {
             let _putting = self.common.quiet.put();
+            let default: (&Context, &Stream) = (&self.common.context, &self.default.stream);
+            self.default.marks.put(default, Share::WHOLE)?;
             lane.mark.record(&lane.stream)?;
             self.default.stream.wait_for(&lane.mark)?;
             self.default.puts += 1;
@@ -154,8 +190,14 @@ impl Lanes {
     /// The stream, to put something into it: it waits for what comes before by
     /// the rules of the default stream.
     pub(crate) fn put(&mut self, number: u32) -> Result<Put<'_>, NotPut> {
+        self.put_of(number, Share::WHOLE)
+    }
+
+    /// As [`Lanes::put`], for work that has this part of the device.
+    pub(crate) fn put_of(&mut self, number: u32, share: Share) -> Result<Put<'_>, NotPut> {
         let Lanes {
             common,
+            turn,
             default,
             others,
             room,
@@ -172,8 +214,20 @@ impl Lanes {
         if lane.queued >= room && !lane.is_idle()? {
             return Err(NotPut::Full);
         }
+        // (Before the turn is looked at: `Quiet::let_pass`.)
         let putting = common.quiet.put();
-        lane.marks.put(&common.context, &lane.stream)?;
+        if !turn.may_put(share) {
+            default.look()?;
+            others.values_mut().try_for_each(Lane::look)?;
+            if !turn.may_put(share) {
+                return Err(NotPut::Full);
+            }
+        }
+        let lane = match number {
+            DEFAULT => &mut *default,
+            _ => others.get_mut(number).ok_or(NotPut::NoStream)?,
+        };
+        lane.marks.put((&common.context, &lane.stream), share)?;
         Ok(Put {
             stream: in_order(default, others, number)?,
             _putting: Some(putting),

@@ -8,6 +8,7 @@
 //!                               ├▶ modules   where its variables lie
 //!                               └▶ lanes     streams: in order for the tenant, with no other
 //!                                    ├▶ quiet     quiescence, in which code is loaded
+//!                                    ├▶ turns     how much is in flight beside others
 //!                                    └▶ progress  whose kernels keep others from running
 //! ```
 //!
@@ -35,6 +36,7 @@ mod common;
 mod compile;
 mod control;
 mod device;
+mod fair;
 mod lanes;
 mod leaving;
 mod log;
@@ -52,8 +54,11 @@ mod server;
 mod session;
 mod slices;
 mod staged;
+mod streams;
 mod tenants;
 mod threads;
+mod trials;
+mod turns;
 
 pub use compile::{CompileLimits, Worker, work};
 pub use device::{DeviceChoice, OpenError};

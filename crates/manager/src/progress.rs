@@ -3,26 +3,42 @@
 //! A driver tells whether a stream is empty, and not how much of its work is over.
 //! So events stand between pieces of work, *marks*: few where work is short, since
 //! a mark costs the host and the device about a microsecond, and many where it is
-//! long. A thread looks at the marks of all streams, and [`crate::budget`] decides.
+//! long. A thread looks at the marks of all streams. From them follows how much each
+//! tenant has in flight ([`crate::turns`]), whether what stands still runs or waits
+//! ([`crate::trials`]), and whose kernels are ended ([`crate::budget`]).
 //!
 //! On the CPU device, streams share the processors fairly, so there is no such
 //! thread unless a time is asked for.
 
 use crate::budget::{Budget, Role, Seen, Work};
+use crate::fair::{Pieces, Share};
 use crate::log;
 use crate::partition::{Stopper, Why};
+use crate::quiet::Quiet;
+use crate::streams::Lent;
+use crate::trials::Trials;
+use crate::turns::{Turn, Turns};
 use driver::DriverError;
 use driver::calls::{Context, Event, Stream};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// How often all streams are looked at, if the budget is not much shorter.
 const PERIOD: Duration = Duration::from_millis(100);
+/// As long as several tenants have work: who began first is known as exactly.
+const BESIDE: Duration = Duration::from_millis(10);
 /// Looks within one budget, at least.
 const LOOKS: u32 = 10;
+/// How often they are looked at while tenants are held back.
+const HELD: Duration = Duration::from_millis(1);
+/// How long all work of a bounded tenant stands still before it may put one more
+/// piece in, if that is less than a quarter of the budget.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Who was looked at so short a time ago was looked at all the time.
+const EXACT: Duration = Duration::from_millis(3);
 
 /// Marks of one stream that are not known to be over, at most: with the work
 /// itself they must fit into the driver's queue (`crate::quota::QUEUED`).
@@ -35,11 +51,12 @@ pub(crate) struct Progress {
     watched: Mutex<Vec<Watched>>,
     /// How many streams there were.
     made: AtomicU64,
+    turns: Arc<Turns>,
 }
 
 /// A stream.
 struct Watched {
-    stream: Weak<Stream>,
+    stream: Weak<Lent>,
     marks: Arc<Marks>,
     tenant: u64,
     /// `None`: it has no kernels ([`Role::Newcomer`]).
@@ -50,6 +67,8 @@ struct Watched {
 pub(crate) struct Marks {
     number: u64,
     are_wanted: bool,
+    /// That of the tenant; `None`: it has none.
+    turn: Option<Arc<Turn>>,
     state: Mutex<State>,
 }
 
@@ -63,10 +82,15 @@ struct State {
     /// Pieces since the stream was idle, and since the last mark.
     puts: u64,
     unmarked: u64,
+    /// What is behind the last mark.
+    behind: Pieces,
     /// Changes whenever work is over.
     done: u64,
     /// Nothing was over between two looks.
     is_slow: bool,
+    /// When it was last looked at, and when some was over then.
+    looked: Option<Instant>,
+    moved: Option<Instant>,
 }
 
 /// An event between two pieces of work.
@@ -74,18 +98,36 @@ struct Mark {
     event: Event,
     /// When the first piece between this mark and the one before was put in.
     put: Instant,
+    /// The pieces between the two.
+    pieces: Pieces,
+}
+
+/// What was over at a look.
+#[derive(Default)]
+struct Over {
+    pieces: Pieces,
+    /// When the first of them was put in.
+    first: Option<Instant>,
+}
+
+impl Over {
+    fn add(&mut self, pieces: Pieces, put: Instant) {
+        self.pieces.join(pieces);
+        self.first.get_or_insert(put);
+    }
 }
 
 impl State {
     /// Whether a mark belongs behind what is in the stream. Short kernels get one
     /// for 16, and those that come first one for 1, 1, 2, 4 and 8. Long ones get
-    /// one each, unless there are very many of them.
-    fn needs_mark(&self) -> bool {
+    /// one each, unless there are very many of them. Where the tenant is bounded,
+    /// they are so far `apart`.
+    fn needs_mark(&self, apart: Option<u64>) -> bool {
         if self.open.is_none() || self.pending.len() >= MARKS {
             return false;
         }
         let apart = match self.pending.len() {
-            _ if !self.is_slow => 16,
+            _ if !self.is_slow => apart.unwrap_or(16),
             0..16 => 1,
             16..32 => 4,
             _ => 16,
@@ -93,27 +135,55 @@ impl State {
         self.unmarked >= apart || (self.puts <= 16 && self.puts.is_power_of_two())
     }
 
-    fn over(&mut self, mark: Mark) {
+    fn over(&mut self, mark: Mark, over: &mut Over) {
+        over.add(mark.pieces, mark.put);
         self.spare.push(mark.event);
         self.done += 1;
     }
 
-    /// What is in the stream now.
-    fn look(&mut self, stream: &Stream) -> Result<Option<Instant>, DriverError> {
+    /// What is in the stream now; what is over is told.
+    fn look(
+        &mut self,
+        stream: &Stream,
+        turn: Option<&Turn>,
+    ) -> Result<Option<Instant>, DriverError> {
+        let mut over = Over::default();
+        let first = self.take_over(stream, &mut over);
+        let now = Instant::now();
+        let looked = self.looked.replace(now);
+        if let Some(put) = over.first {
+            let began = self.moved.replace(now).map_or(put, |moved| moved.max(put));
+            let is_exact = looked.is_some_and(|looked| now - looked.max(began.min(now)) < EXACT);
+            if let Some(turn) = turn {
+                let took = now.saturating_duration_since(began);
+                turn.over(over.pieces, Some(took), is_exact);
+            }
+        }
+        first
+    }
+
+    fn take_over(
+        &mut self,
+        stream: &Stream,
+        over: &mut Over,
+    ) -> Result<Option<Instant>, DriverError> {
         let before = self.done;
         while let Some(mark) = self.pending.front() {
             if !mark.event.is_over()? {
                 break;
             }
             if let Some(mark) = self.pending.pop_front() {
-                self.over(mark);
+                self.over(mark, over);
             }
         }
         if stream.is_idle()? {
             while let Some(mark) = self.pending.pop_front() {
-                self.over(mark);
+                self.over(mark, over);
             }
-            (self.open, self.puts, self.unmarked) = (None, 0, 0);
+            if let Some(put) = self.open.take() {
+                over.add(std::mem::take(&mut self.behind), put);
+            }
+            (self.puts, self.unmarked) = (0, 0);
             self.done += 1;
             self.is_slow = false;
             return Ok(None);
@@ -125,17 +195,22 @@ impl State {
 }
 
 impl Marks {
-    /// Something is put into the stream next.
+    /// A piece of work of this share is put into the stream next.
     ///
     /// # Errors
     ///
     /// Those of the driver.
-    pub(crate) fn put(&self, context: &Context, stream: &Stream) -> Result<(), DriverError> {
+    pub(crate) fn put(
+        &self,
+        (context, stream): (&Context, &Stream),
+        share: Share,
+    ) -> Result<(), DriverError> {
         if !self.are_wanted {
             return Ok(());
         }
+        let apart = self.turn.as_ref().and_then(|turn| turn.apart());
         let mut state = self.state.lock();
-        if state.needs_mark()
+        if state.needs_mark(apart)
             && let Some(put) = state.open.take()
         {
             let event = match state.spare.pop() {
@@ -143,13 +218,47 @@ impl Marks {
                 None => context.event(false)?,
             };
             event.record(stream)?;
-            state.pending.push_back(Mark { event, put });
+            let pieces = std::mem::take(&mut state.behind);
+            state.pending.push_back(Mark { event, put, pieces });
             state.unmarked = 0;
         }
         state.open.get_or_insert_with(Instant::now);
         state.puts += 1;
         state.unmarked += 1;
+        if let Some(turn) = &self.turn {
+            state.behind.add(share);
+            turn.put(share);
+        }
         Ok(())
+    }
+
+    /// Looks what is over; whether all that was left is.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    pub(crate) fn look(&self, stream: &Stream) -> Result<bool, DriverError> {
+        let mut state = self.state.lock();
+        // (A mark is behind what was open before.)
+        if state.open.is_none() && state.pending.is_empty() {
+            return Ok(false);
+        }
+        let first = state.look(stream, self.turn.as_deref())?;
+        Ok(first.is_none())
+    }
+}
+
+impl Drop for Marks {
+    /// What is still in the stream is waited for by the tenant's default stream.
+    fn drop(&mut self) {
+        let Some(turn) = &self.turn else { return };
+        let state = self.state.get_mut();
+        let mut pieces = state.behind;
+        state
+            .pending
+            .iter()
+            .for_each(|mark| pieces.join(mark.pieces));
+        turn.over(pieces, None, false);
     }
 }
 
@@ -160,25 +269,43 @@ impl Progress {
             limit,
             watched: Mutex::default(),
             made: AtomicU64::new(0),
+            turns: Turns::new(limit.map(|limit| (limit / 4).min(PATIENCE))),
         }
     }
 
+    /// The turn of a tenant, which all of its streams have in common.
+    pub(crate) fn turn(&self, stopper: &Stopper) -> Arc<Turn> {
+        self.turns.turn(stopper.number())
+    }
+
     /// Looks at a stream of a tenant from now on.
-    pub(crate) fn watch(&self, stream: &Arc<Stream>, stopper: &Arc<Stopper>) -> Arc<Marks> {
-        self.add(stream, stopper.number(), Some(Arc::downgrade(stopper)))
+    pub(crate) fn watch(
+        &self,
+        stream: &Arc<Lent>,
+        stopper: &Arc<Stopper>,
+        turn: &Arc<Turn>,
+    ) -> Arc<Marks> {
+        let whose = (stopper.number(), Some(Arc::downgrade(stopper)));
+        self.add(stream, whose, Some(Arc::clone(turn)))
     }
 
     /// Looks at a stream from now on in which memory is cleared for a tenant that
     /// comes.
-    pub(crate) fn watch_newcomer(&self, stream: &Arc<Stream>) -> Arc<Marks> {
+    pub(crate) fn watch_newcomer(&self, stream: &Arc<Lent>) -> Arc<Marks> {
         // (Those of tenants count from 1 on.)
-        self.add(stream, 0, None)
+        self.add(stream, (0, None), None)
     }
 
-    fn add(&self, stream: &Arc<Stream>, tenant: u64, stopper: Option<Weak<Stopper>>) -> Arc<Marks> {
+    fn add(
+        &self,
+        stream: &Arc<Lent>,
+        (tenant, stopper): (u64, Option<Weak<Stopper>>),
+        turn: Option<Arc<Turn>>,
+    ) -> Arc<Marks> {
         let marks = Arc::new(Marks {
             number: self.made.fetch_add(1, Ordering::Relaxed),
             are_wanted: self.limit.is_some(),
+            turn,
             state: Mutex::default(),
         });
         let mut watched = self.watched.lock();
@@ -208,7 +335,7 @@ impl Progress {
             };
             let mut state = watched.marks.state.lock();
             // The device's failure is noticed by who asks for something.
-            let work = match state.look(&stream) {
+            let work = match state.look(&stream, watched.marks.turn.as_deref()) {
                 Ok(Some(put)) => Work::Queued {
                     done: state.done,
                     since: put.saturating_duration_since(start),
@@ -250,9 +377,9 @@ impl Progress {
         self.limit.is_some()
     }
 
-    /// Ends kernels that keep others from running for longer than they may, for
-    /// ever.
-    pub(crate) fn keep(&self, context: &Context) {
+    /// Gives tenants their turns, and ends kernels that keep others from running for
+    /// longer than they may, for ever.
+    pub(crate) fn keep(&self, context: &Context, quiet: &Quiet) {
         let Some(limit) = self.limit else {
             return;
         };
@@ -263,12 +390,32 @@ impl Progress {
             return;
         }
         let start = Instant::now();
-        let mut budget = Budget::new(limit);
+        let (mut budget, mut trials) = (Budget::new(limit), Trials::new(limit));
+        let (mut held_for, mut are_several) = (None, false);
         loop {
-            std::thread::sleep(PERIOD.min(limit / LOOKS));
-            let seen = self.seen(start);
-            if let Some(tenant) = budget.look(start.elapsed(), &seen) {
+            let pause = match held_for {
+                Some(_) => HELD,
+                None if are_several => BESIDE,
+                None => PERIOD,
+            };
+            std::thread::sleep(pause.min(limit / LOOKS));
+            let (seen, now) = (self.seen(start), start.elapsed());
+            if let Some(tenant) = budget.look(now, &seen, |one| trials.is_runner(one)) {
                 self.end(tenant, context);
+            }
+            let before = held_for;
+            held_for = trials.look(now, &seen, |one| budget.age(now, one));
+            let busy = seen
+                .iter()
+                .filter(|one| matches!(one.work, Work::Queued { .. }));
+            let busy: HashSet<u64> = busy.map(|one| one.tenant).collect();
+            are_several = busy.len() > 1;
+            self.turns.settle(now, &busy, held_for);
+            // Who is just putting something in may not have seen that it is held back.
+            if held_for.is_some() && held_for != before && !quiet.let_pass(HELD) {
+                trials.give_up(now);
+                held_for = None;
+                self.turns.settle(now, &busy, None);
             }
         }
     }
@@ -286,11 +433,11 @@ mod tests {
     /// How many marks stand in a stream after so many pieces of work, which are over
     /// by now.
     fn marks_after(device: &Device, puts: u32, is_slow: bool) -> usize {
-        let stream = Arc::new(device.context.stream().unwrap());
+        let stream = Arc::new(device.stream().unwrap());
         let marks = device.progress.watch_newcomer(&stream);
         marks.state.lock().is_slow = is_slow;
         for _ in 0..puts {
-            marks.put(&device.context, &stream).unwrap();
+            marks.put((&device.context, &stream), Share::WHOLE).unwrap();
         }
         marks.state.lock().pending.len()
     }
@@ -316,18 +463,44 @@ mod tests {
         assert_eq!(marks_after(&unjudged, 100, true), 0);
     }
 
+    /// Who waits for each piece of its work has none in flight when it puts the next one
+    /// in, whatever is expected of it.
+    #[test]
+    fn what_is_over_leaves_room_at_once() {
+        let device = open(Some(Duration::from_secs(1)));
+        let turns = Turns::new(Some(Duration::MAX));
+        let (turn, other) = (turns.turn(1), turns.turn(2));
+        assert!(turn.may_put(Share::WHOLE) && other.may_put(Share::WHOLE));
+        let stream = Arc::new(device.stream().unwrap());
+        let whose = (1, None);
+        let marks = device.progress.add(&stream, whose, Some(Arc::clone(&turn)));
+        for _ in 0..3 {
+            while turn.may_put(Share::WHOLE) {
+                marks.put((&device.context, &stream), Share::WHOLE).unwrap();
+            }
+            while !stream.is_idle().unwrap() {
+                std::thread::sleep(Duration::from_millis(30));
+            }
+            assert!(!turn.may_put(Share::WHOLE));
+            assert!(marks.look(&stream).unwrap());
+            assert!(turn.may_put(Share::WHOLE));
+            // Nothing is left to look at.
+            assert!(!marks.look(&stream).unwrap());
+        }
+    }
+
     #[test]
     fn what_is_over_shows_and_what_is_gone_is_forgotten() {
         let device = open(Some(Duration::from_secs(1)));
         let (progress, start) = (&device.progress, Instant::now());
-        let stream = Arc::new(device.context.stream().unwrap());
+        let stream = Arc::new(device.stream().unwrap());
         let marks = progress.watch_newcomer(&stream);
         let seen = progress.seen(start);
         assert_eq!(seen.len(), 1);
         assert!(matches!(seen[0].work, Work::Idle { .. }));
         assert_eq!(seen[0].role, Role::Newcomer);
         for _ in 0..20 {
-            marks.put(&device.context, &stream).unwrap();
+            marks.put((&device.context, &stream), Share::WHOLE).unwrap();
         }
         while !stream.is_idle().unwrap() {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,7 +1,7 @@
 //! Quiescence: the driver calls that wait for it are made while no kernel runs.
 //!
-//! A driver loads and unloads modules, unregisters host memory and gives kernels
-//! more local memory only when all kernels of the context are over. Until then
+//! A driver loads and unloads modules, unregisters host memory, makes streams and
+//! gives kernels more local memory only when all kernels of the context are over. Until then
 //! the calls of all other threads wait in the driver, too, launches and copies
 //! alike, and so would the copy that ends an endless kernel (H200, driver 580).
 //! So none of these calls is made here before the kernels are over.
@@ -20,8 +20,9 @@
 
 use crate::log;
 use crate::partition::{Stopper, Why};
+use crate::streams::{Lent, Streams};
 use driver::DriverError;
-use driver::calls::{Context, Stream};
+use driver::calls::Context;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -42,7 +43,7 @@ const LOCAL: u64 = 1024;
 
 /// A stream of a tenant.
 struct Watched {
-    stream: Weak<Stream>,
+    stream: Weak<Lent>,
     stopper: Weak<Stopper>,
     /// The end of the first window of those since it was last seen idle.
     outlasts: Option<Instant>,
@@ -95,7 +96,7 @@ impl Quiet {
     }
 
     /// Counts a stream among those in which kernels run.
-    pub(crate) fn watch(&self, stream: &Arc<Stream>, stopper: &Arc<Stopper>) {
+    pub(crate) fn watch(&self, stream: &Arc<Lent>, stopper: &Arc<Stopper>) {
         self.watched.lock().push(Watched {
             stream: Arc::downgrade(stream),
             stopper: Arc::downgrade(stopper),
@@ -108,6 +109,12 @@ impl Quiet {
         Putting {
             _open: self.putting.read(),
         }
+    }
+
+    /// Waits for this time at most until whatever is being put into a stream now has
+    /// been put in; whether it has.
+    pub(crate) fn let_pass(&self, time: Duration) -> bool {
+        self.putting.try_write_for(time).is_some()
     }
 
     /// Whether there is a waiter.
@@ -149,7 +156,7 @@ impl Quiet {
         let now = Instant::now();
         let mut long = Vec::new();
         for watched in self.watched.lock().iter_mut() {
-            let is_busy = |stream: Arc<Stream>| stream.is_idle().is_ok_and(|idle| !idle);
+            let is_busy = |stream: Arc<Lent>| stream.is_idle().is_ok_and(|idle| !idle);
             if !watched.stream.upgrade().is_some_and(is_busy) {
                 watched.outlasts = None;
                 continue;
@@ -242,6 +249,19 @@ impl Drop for Waiter {
 }
 
 impl Quiescent<'_> {
+    /// Makes more streams that can be lent.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    pub(crate) fn make_streams(
+        &self,
+        streams: &Streams,
+        context: &Context,
+    ) -> Result<(), DriverError> {
+        streams.make_more(context)
+    }
+
     /// Has room for kernels with so many bytes of local memory for each thread.
     ///
     /// # Errors

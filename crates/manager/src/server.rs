@@ -15,6 +15,7 @@ use crate::session::Session;
 use crate::slices::{Connected, Place, SliceId, Slices};
 use crate::tenants::{Tenant, Tenants};
 use crate::threads::spawn;
+use driver::calls::{Context, Stream};
 use model::layout::fence::HEADROOM;
 use protocol::{
     CONTROL_SOCKET, Channel, ChannelError, Credentials, Frame, Hello, MAGIC, NAME_BYTES, Overview,
@@ -263,7 +264,7 @@ impl Server {
         if self.manager.device.progress.is_limited() {
             let device = Arc::clone(&self.manager.device);
             spawn("ringfence-budget", move || {
-                device.progress.keep(&device.context);
+                device.progress.keep(&device.context, &device.quiet);
             });
         }
         let (manager, admin) = (Arc::clone(&self.manager), self.admin);
@@ -553,10 +554,10 @@ impl Manager {
             .context
             .make_current()
             .map_err(|error| failed(&error))?;
-        let stream = device.context.stream().map_err(|error| failed(&error))?;
+        let stream = device.stream().map_err(|error| failed(&error))?;
         let stream = Arc::new(stream);
         device.progress.watch_newcomer(&stream);
-        let at = (&device.context, &*stream);
+        let at: (&Context, &Stream) = (&device.context, &stream);
         let partition = Partition::map(at, place, device.reserved_shared);
         let partition = partition.map_err(|error| failed(&error))?;
         let compiler = Arc::clone(&self.compiler);
@@ -620,16 +621,20 @@ fn quietly(
     }
     // There is room at once for a tenant that keeps to QUIET_IN_A_ROW. Another
     // one waits for its own work alone, in its own thread.
+    let mut pause = SHORT;
     while !session.handle_quietly(request, payload) {
         if channel.is_closed()? {
             return Err(ChannelError::Closed);
         }
-        std::thread::sleep(FULL);
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(FULL);
     }
     Ok(())
 }
 
-/// How often to look whether there is room.
+/// How often to look whether there is room: soon at first, as what is in flight
+/// beside the work of others is short.
+const SHORT: Duration = Duration::from_micros(50);
 const FULL: Duration = Duration::from_millis(1);
 
 /// The answer to a request. Where its sender is patient, it comes when the

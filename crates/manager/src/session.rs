@@ -6,7 +6,7 @@ use crate::blocks::Blocks;
 use crate::common::{CommonError, Library};
 use crate::compile::{Compiler, Contained, Job};
 use crate::device::Device;
-use crate::lanes::{Common, Lanes, NotPut};
+use crate::lanes::{Common, Created, Lanes, NotPut};
 use crate::leaving::Leaving;
 use crate::memory::{ALIGNMENT, Memory, Use};
 use crate::modules::{Kernel, Loaded, Refused};
@@ -46,6 +46,8 @@ pub(crate) struct Session {
     upload: Vec<u8>,
     /// Code that is not loaded yet.
     pending: Option<Pending>,
+    /// Streams are made as soon as no kernel runs.
+    for_streams: Option<Waiter>,
     /// A kernel that counts in them was launched since the counters of the
     /// partition were read.
     are_unread: bool,
@@ -180,6 +182,7 @@ impl Session {
             kernels: Numbers::new(1, quota.kernels),
             upload: Vec::new(),
             pending: None,
+            for_streams: None,
             are_unread: false,
             failed: None,
             late: None,
@@ -206,7 +209,7 @@ impl Session {
         self.kernels = Numbers::new(1, self.quota.kernels);
         let modules = std::mem::replace(&mut self.modules, Numbers::new(1, self.quota.modules));
         self.device.quiet.discard(Box::new(modules));
-        (self.upload, self.pending) = (Vec::new(), None);
+        (self.upload, self.pending, self.for_streams) = (Vec::new(), None, None);
         self.tenant.kernels.store(0, Ordering::Relaxed);
         if self.partition.stopper().stopped().is_some() {
             self.partition.stopper().start(&self.device.context)?;
@@ -412,10 +415,7 @@ impl Session {
 
     fn of_streams(&mut self, request: Request) -> Answer {
         match request {
-            Request::StreamCreate { is_blocking } => {
-                let made = self.lanes.create(is_blocking)?;
-                made.map(Reply::Number).ok_or_else(|| over_quota("streams"))
-            }
+            Request::StreamCreate { is_blocking } => self.create_stream(is_blocking),
             Request::StreamDestroy { stream } => match self.lanes.destroy(stream)? {
                 true => Ok(Reply::Done),
                 false => Err(no_handle("stream")),
@@ -435,6 +435,28 @@ impl Session {
                 let is_idle = self.lanes.all_idle()?;
                 self.look_at_counters(is_idle)?;
                 done_if(is_idle)
+            }
+        }
+    }
+
+    fn create_stream(&mut self, is_blocking: bool) -> Answer {
+        let waits = self.for_streams.take();
+        match self.lanes.create(is_blocking)? {
+            Created::Stream(number) => Ok(Reply::Number(number)),
+            Created::TooMany => Err(over_quota("streams")),
+            Created::NoneSpare => {
+                let Device {
+                    quiet,
+                    context,
+                    streams,
+                    ..
+                } = &*self.device;
+                let mut waiter = waits.unwrap_or_else(|| Waiter::new(quiet));
+                match waiter.try_enter(quiet, context)? {
+                    Some(quiescent) => quiescent.make_streams(streams, context)?,
+                    None => self.for_streams = Some(waiter),
+                }
+                Err(NotDone::Busy)
             }
         }
     }
@@ -706,14 +728,16 @@ impl Session {
 
 /// Streams for a tenant that has none.
 fn lanes(device: &Device, partition: &Partition, quota: &Quota) -> Result<Lanes, DriverError> {
-    Lanes::new(Common {
+    let common = Common {
         streams: quota.streams,
         context: device.context.clone(),
         quiet: Arc::clone(&device.quiet),
         progress: Arc::clone(&device.progress),
+        lent: Arc::clone(&device.streams),
         stopper: Arc::clone(partition.stopper()),
         contained: device.contained(partition.stopper().word()),
-    })
+    };
+    Lanes::new(common, device.stream()?)
 }
 
 /// What a place is in.

@@ -9,8 +9,10 @@
 //! * `discard.L2` drops what was written and is not in memory yet. The memory
 //!   could show what it held before it was cleared for this tenant (PTX ISA,
 //!   9.7.9.18: later reads "return indeterminate values").
-//! * `prefetch`, `prefetchu` and `applypriority` take addresses that no fence is
-//!   about; `.L2::cache_hint` takes a policy, which could be forged.
+//! * `prefetch`, `prefetchu`, `cp.async.bulk.prefetch` and `applypriority` take
+//!   addresses that no fence is about, the third also a size or a tensor map;
+//!   `.L2::cache_hint` takes a policy, which could be forged. Nothing waits for a bulk
+//!   prefetch: it has no barrier and is in no group (PTX ISA, 9.7.9.25.5.4).
 //!
 //! None of these affects what a correct program computes.
 
@@ -76,6 +78,9 @@ fn of_instruction(instruction: &Instruction<'_>, spans: &mut Vec<Span>) {
     let opcode = &instruction.opcode;
     match opcode.mnemonic() {
         M::Discard | M::Prefetch | M::Prefetchu | M::Applypriority => {
+            spans.push(instruction.span);
+        }
+        M::Cp if opcode.has(Modifier::Bulk) && opcode.has(Modifier::Prefetch) => {
             spans.push(instruction.span);
         }
         _ if opcode.has(Modifier::L2CacheHint) => {

@@ -166,11 +166,8 @@ impl Session {
                 ),
             ));
         }
-        let lanes = &mut self.lanes;
-        match self
-            .blocks
-            .take(blocks::of(launch.grid), || lanes.all_idle())?
-        {
+        let (lanes, blocks) = (&mut self.lanes, blocks::of(launch.grid));
+        match self.blocks.take(blocks, || lanes.all_idle())? {
             Room::Now => {}
             Room::Later => return Err(NotDone::Busy),
             Room::Never(most) => {
@@ -185,7 +182,8 @@ impl Session {
         // Set before the launch: should it fail halfway, the counters are read.
         self.are_unread |= kernel.may_fail;
         self.library.launched(&kernel.uses);
-        let stream = self.lanes.put(stream)?;
+        let put = self.lanes.put_of(stream, self.device.share(blocks));
+        let stream = put.inspect_err(|_| self.blocks.give_back(blocks))?;
         kernel.function.launch(launch, parameters, &stream)?;
         self.tenant.launches.fetch_add(1, Ordering::Relaxed);
         Ok(Reply::Done)

@@ -1,4 +1,5 @@
 //! Tenants of a manager that do what the lines say that they are sent.
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use crate::support::library;
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +16,13 @@ impl Tenant {
     /// Starts a program that says `ready`. Its code is loaded when this returns:
     /// nobody loads beside endless kernels.
     pub fn start(program: &Path, socket: &Path) -> Tenant {
+        Tenant::start_with(program, &[], socket)
+    }
+
+    /// As [`Tenant::start`], with arguments.
+    pub fn start_with(program: &Path, arguments: &[&str], socket: &Path) -> Tenant {
         let mut child = Command::new(program)
+            .args(arguments)
             .env("LD_PRELOAD", library())
             .env(
                 "RINGFENCE_OPTIONS",
@@ -37,6 +44,11 @@ impl Tenant {
         let mut line = String::new();
         self.out.read_line(&mut line).expect("a line");
         line.trim_end().to_owned()
+    }
+
+    /// Whether it has not ended.
+    pub fn is_there(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Sends it a line.
