@@ -84,8 +84,13 @@ impl Checks {
     }
 
     /// The next place in the order of what happens.
-    pub fn order(&self) -> u64 {
-        self.order.fetch_add(1, Ordering::Relaxed) + 1
+    fn order(&self) -> u64 {
+        self.orders(1)
+    }
+
+    /// The first of so many next places.
+    pub fn orders(&self, count: u64) -> u64 {
+        self.order.fetch_add(count, Ordering::Relaxed) + 1
     }
 
     /// Whether a check has ended.

@@ -142,9 +142,10 @@ impl State {
         let pending = self.pending_in(begun);
         pending.launches += items.len() as u64;
         pending.slots.all = true;
-        for item in items {
+        let first = checks.orders(items.len() as u64);
+        for (order, item) in (first..).zip(items) {
             self.history.launched(Launched {
-                order: checks.order(),
+                order,
                 stream: Some(name),
                 kernels: item.function.into_iter().collect(),
                 reach: Reach::All,
