@@ -213,7 +213,9 @@ mod tests {
     fn what_a_thread_leaves_behind_is_found_once() {
         let batches = Batches::default();
         std::thread::scope(|scope| {
-            scope.spawn(|| batches.own(|batch| begin(&mut batch.lock(), 3)));
+            // Joined: a scope ends before what its threads own is dropped.
+            let thread = scope.spawn(|| batches.own(|batch| begin(&mut batch.lock(), 3)));
+            assert!(thread.join().is_ok());
         });
         let mut found = Vec::new();
         batches.each(|batch| {
