@@ -4,6 +4,32 @@ use super::work::Graph;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread::ThreadId;
+
+/// What a capture forbids, and what a thread lets captures forbid
+/// (`CUstreamCaptureMode`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaptureMode {
+    /// Calls that a capture cannot record, in all threads.
+    Global,
+    /// The same, in the thread that began the capture.
+    ThreadLocal,
+    /// None.
+    Relaxed,
+}
+
+impl CaptureMode {
+    /// The mode of the driver's number.
+    pub fn of(number: u32) -> Option<CaptureMode> {
+        [
+            CaptureMode::Global,
+            CaptureMode::ThreadLocal,
+            CaptureMode::Relaxed,
+        ]
+        .into_iter()
+        .find(|mode| *mode as u32 == number)
+    }
+}
 
 /// A capture that goes on, maybe over several streams.
 pub(crate) struct Session {
@@ -11,7 +37,9 @@ pub(crate) struct Session {
     pub graph: Arc<Graph>,
     /// Stream that it was begun in, and must be ended in.
     pub origin: u64,
-    pub relaxed: bool,
+    pub mode: CaptureMode,
+    /// Thread that began it.
+    pub thread: ThreadId,
     pub invalid: AtomicBool,
     /// Last nodes of streams that were destroyed while they were captured.
     pub left: Mutex<Vec<usize>>,
