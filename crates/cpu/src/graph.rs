@@ -88,7 +88,10 @@ fn dot(gpu: &Device, graph: u64) -> Result<String, CUresult> {
 mod whole {
     use super::*;
     functions! { gpu;
-        fn cuGraphCreate(graph: *mut CUgraph, _flags: u32) {
+        fn cuGraphCreate(graph: *mut CUgraph, flags: u32) {
+            if flags != 0 {
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
             put(graph, CUgraph(gpu.graph_create()?))
         }
         fn cuGraphDestroy(graph: CUgraph) {
