@@ -44,9 +44,7 @@ impl Device {
     /// The legacy stream would have to wait for a blocking stream that is
     /// captured, in whatever mode: using it ends the capture.
     pub(crate) fn apart_from_captures(&self, stream: &Stream) -> Result<()> {
-        if stream.handle == LEGACY
-            && self.end_captures(|stream, _| stream.blocking)
-        {
+        if stream.handle == LEGACY && self.end_captures(|stream, _| stream.blocking) {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
         }
         Ok(())
@@ -99,14 +97,12 @@ impl Device {
     /// As [`Device::ask_apart_from_captures`], of an event.
     pub(crate) fn ask_event(&self, event: &Event) -> Result<()> {
         if let Some((id, _)) = *event.captured.lock() {
-            return Err(
-                if self.end_captures(|_, session| session.id == id) {
-                    CUresult::CUDA_ERROR_CAPTURED_EVENT
-                } else {
-                    // Of a capture that has ended.
-                    CUresult::CUDA_ERROR_INVALID_VALUE
-                },
-            );
+            return Err(if self.end_captures(|_, session| session.id == id) {
+                CUresult::CUDA_ERROR_CAPTURED_EVENT
+            } else {
+                // Of a capture that has ended.
+                CUresult::CUDA_ERROR_INVALID_VALUE
+            });
         }
         self.apart_from_strict_captures()
     }

@@ -86,7 +86,11 @@ fn what_the_modes_of_captures_and_threads_forbid() {
             };
             let case = (capture, thread, elsewhere);
             assert_eq!(answer, if forbidden { refused } else { Ok(()) }, "{case:?}");
-            assert_eq!(device.stream_end_capture(stream).is_err(), forbidden, "{case:?}");
+            assert_eq!(
+                device.stream_end_capture(stream).is_err(),
+                forbidden,
+                "{case:?}"
+            );
         }
     }
     assert!(device.exchange_capture_mode(3).is_err());

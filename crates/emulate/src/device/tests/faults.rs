@@ -240,7 +240,11 @@ fn what_is_no_ptx_does_not_load() {
         "bra NOWHERE;",
         "call.uni elsewhere;",
     ] {
-        assert_eq!(load("7.0", body), Err(CUresult::CUDA_ERROR_INVALID_PTX), "{body}");
+        assert_eq!(
+            load("7.0", body),
+            Err(CUresult::CUDA_ERROR_INVALID_PTX),
+            "{body}"
+        );
     }
     // A later version may have such an instruction: it fails when it is reached.
     assert_eq!(load("99.0", "frobnicate.u32 %r1, 5;"), Ok(()));

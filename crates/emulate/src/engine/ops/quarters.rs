@@ -60,12 +60,7 @@ fn half_of(registers: &[[u32; LANES]], lane: usize, index: usize) -> u32 {
     registers[index / 2][lane] >> (16 * (index % 2)) & 0xffff
 }
 
-pub(super) fn multiply(
-    warp: &mut Warp,
-    context: &mut Context<'_>,
-    inst: &Inst,
-    mask: u32,
-) -> Flow {
+pub(super) fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
     let group = match gather_lanes(warp, context, inst.b, mask) {
         Ok(group) => group,
         Err(flow) => return flow,

@@ -76,4 +76,3 @@ impl Sparsity {
         full
     }
 }
-

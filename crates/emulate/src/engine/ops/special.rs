@@ -210,11 +210,17 @@ pub(crate) const RESERVED_SHARED: u32 = 1024;
 pub(crate) fn is_predefined(name: &str) -> bool {
     matches!(
         name,
-        "%tid" | "%ntid" | "%ctaid" | "%nctaid" | "%clusterid" | "%nclusterid"
-            | "%cluster_ctaid" | "%cluster_nctaid" | "%current_graph_exec"
+        "%tid"
+            | "%ntid"
+            | "%ctaid"
+            | "%nctaid"
+            | "%clusterid"
+            | "%nclusterid"
+            | "%cluster_ctaid"
+            | "%cluster_nctaid"
+            | "%current_graph_exec"
     ) || name.starts_with("%pm")
 }
-
 
 /// `%reserved_smem_offset_…` (PTX ISA, chapter 10): where the memory begins and
 /// ends, its size, and two places in it.
