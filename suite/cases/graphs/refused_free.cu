@@ -11,7 +11,8 @@ int main(int argc, char **argv) {
     CHECK(cudaStreamCreate(&stream));
     CHECK(cudaStreamBeginCapture(
         stream, bad ? cudaStreamCaptureModeRelaxed : cudaStreamCaptureModeGlobal));
-    const cudaError_t freed = cudaFree(numbers), allocated = cudaMalloc(&more, 400);
+    const cudaError_t allocated = cudaMalloc(&more, 400);
+    const cudaError_t freed = cudaFree(numbers);
     cudaGraph_t graph = nullptr;
     const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
     if (!bad) {
