@@ -2,29 +2,18 @@
 //! capture").
 
 use crate::device::basics::Result;
-use crate::device::objects::capture::{CaptureInfo, CaptureMode, Capturing, Session};
+use crate::device::objects::capture::{CaptureInfo, Capturing, Session};
 use crate::device::objects::event::Event;
 use crate::device::objects::queue::LEGACY;
 use crate::device::objects::queue::Stream;
 use crate::device::objects::work::Work;
 use crate::device::state::Device;
+use driver::CaptureMode;
 use driver::sys::CUresult;
 use parking_lot::Mutex;
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-thread_local! {
-    static THREAD_MODE: Cell<CaptureMode> = const { Cell::new(CaptureMode::Global) };
-}
-
-fn thread_mode() -> CaptureMode {
-    // (A call from a destructor of another variable of the thread.)
-    THREAD_MODE
-        .try_with(Cell::get)
-        .unwrap_or(CaptureMode::Global)
-}
 
 impl Device {
     /// Makes a node of the work if the stream is being captured, and says so.
@@ -52,20 +41,13 @@ impl Device {
 
     /// For calls that a capture cannot record, and that may have to wait for
     /// the device: memory, textures, queries. They fail where the modes of
-    /// capture and thread forbid them, and the capture ends (measured for each
-    /// of these calls in each mode on driver 580).
+    /// capture and thread forbid them, and the capture ends.
     ///
     /// # Errors
     ///
     /// Such a capture goes on.
     pub fn apart_from_strict_captures(&self) -> Result<()> {
-        let (thread, mode) = (std::thread::current().id(), thread_mode());
-        let forbidden = |session: &Session| match (mode, session.mode) {
-            (CaptureMode::Relaxed, _) | (_, CaptureMode::Relaxed) => false,
-            (CaptureMode::Global, CaptureMode::Global) => true,
-            _ => session.thread == thread,
-        };
-        if self.end_captures(|_, session| forbidden(session)) {
+        if self.end_captures(|_, session| session.mode.forbids(session.thread)) {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         }
         Ok(())
@@ -114,7 +96,7 @@ impl Device {
     /// There is no such mode.
     pub fn exchange_capture_mode(&self, mode: u32) -> Result<u32> {
         let mode = CaptureMode::of(mode).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        Ok(THREAD_MODE.replace(mode) as u32)
+        Ok(mode.exchange() as u32)
     }
 
     /// An event recorded in a captured stream stands for its frontier; as an

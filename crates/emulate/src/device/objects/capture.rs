@@ -1,35 +1,11 @@
 //! Stream captures that go on.
 
 use super::work::Graph;
+use driver::CaptureMode;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::ThreadId;
-
-/// What a capture forbids, and what a thread lets captures forbid
-/// (`CUstreamCaptureMode`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CaptureMode {
-    /// Calls that a capture cannot record, in all threads.
-    Global,
-    /// The same, in the thread that began the capture.
-    ThreadLocal,
-    /// None.
-    Relaxed,
-}
-
-impl CaptureMode {
-    /// The mode of the driver's number.
-    pub fn of(number: u32) -> Option<CaptureMode> {
-        [
-            CaptureMode::Global,
-            CaptureMode::ThreadLocal,
-            CaptureMode::Relaxed,
-        ]
-        .into_iter()
-        .find(|mode| *mode as u32 == number)
-    }
-}
 
 /// A capture that goes on, maybe over several streams.
 pub(crate) struct Session {
