@@ -50,7 +50,9 @@ fn what_the_modes_of_captures_and_threads_forbid() {
     let device = &rig.device;
     let [stream, other] = [(); 2].map(|()| device.stream_create(0, 0).expect("a stream"));
     let event = device.event_create(0).expect("an event");
+    let context = device.context_current().expect("a context");
     device.event_record(event, other).expect("recorded");
+    device.stream_synchronize(other).expect("done");
     let refused = Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     // Capture, thread, whether the call comes from another thread; forbidden?
     let table = [
@@ -74,6 +76,7 @@ fn what_the_modes_of_captures_and_threads_forbid() {
         for call in calls {
             device.stream_begin_capture(stream, capture).expect("begun");
             let asked = || {
+                device.context_set(context).expect("current");
                 let before = device.exchange_capture_mode(thread).expect("a mode");
                 let answer = call();
                 let own = device.exchange_capture_mode(before).expect("a mode");
