@@ -518,22 +518,13 @@ fn decode_product<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let a = registers(d, x.op(1)?, (rows * stored, a_bits), false)?;
     let b = registers(d, x.op(2)?, (depth * 8, b_bits), false)?;
     let c = registers(d, x.op(3)?, (rows * 8, sum_bits), false)?;
-    let (mut metadata, mut sparse) = (0, None);
-    if is_sparse {
-        if is_double || at == Modifier::B1 || rows != 16 {
+    let (metadata, sparse) = match is_sparse {
+        false => (0, None),
+        true if is_double || at == Modifier::B1 || rows != 16 => {
             return unsupported("sparse matrices of this type");
         }
-        metadata = d.src(x.op(4)?, Class::B32)?;
-        let selectors = selectors(a_bits, depth);
-        sparse = match x.op(5)?.kind {
-            OperandKind::Integer(value) => usize::try_from(value).ok(),
-            _ => None,
-        }
-        .filter(|selector| *selector < selectors);
-        if sparse.is_none() {
-            return malformed("mma.sp selects lanes that hold no metadata");
-        }
-    }
+        true => decode_metadata(d, x, a_bits, depth)?,
+    };
     let (run, imm): (Handler, u64) = match at {
         Modifier::F64 => (multiply_double, (rows | depth << 8) as u64),
         Modifier::B1 => {
@@ -561,6 +552,24 @@ fn decode_product<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
         i.side = metadata;
     });
     Ok(())
+}
+
+/// Of a sparse A, the register of the metadata and the selector.
+fn decode_metadata<'a>(
+    d: &mut Decoder<'a>,
+    x: &Ins<'a>,
+    bits: usize,
+    depth: usize,
+) -> Result<(u32, Option<usize>), Problem> {
+    let metadata = d.src(x.op(4)?, Class::B32)?;
+    let selector = match x.op(5)?.kind {
+        OperandKind::Integer(value) => usize::try_from(value).ok(),
+        _ => None,
+    };
+    match selector.filter(|selector| *selector < selectors(bits, depth)) {
+        Some(selector) => Ok((metadata, Some(selector))),
+        None => malformed("mma.sp selects lanes that hold no metadata"),
+    }
 }
 
 /// `mma.m8n8k4` of f16: elements of four products.
