@@ -30,6 +30,7 @@ fn descriptor(gpu: &Device, array: CUarray) -> Result<CUDA_ARRAY3D_DESCRIPTOR, C
 
 functions! { gpu;
     fn cuArrayCreate_v2(array: *mut CUarray, wanted: *const CUDA_ARRAY_DESCRIPTOR) {
+        gpu.apart_from_strict_captures()?;
         let wanted = get(wanted)?;
         let wanted = CUDA_ARRAY3D_DESCRIPTOR {
             Width: wanted.Width,
@@ -41,6 +42,7 @@ functions! { gpu;
         put(array, CUarray(gpu.array_create(shape(&wanted))?))
     }
     fn cuArray3DCreate_v2(array: *mut CUarray, wanted: *const CUDA_ARRAY3D_DESCRIPTOR) {
+        gpu.apart_from_strict_captures()?;
         put(array, CUarray(gpu.array_create(shape(&get(wanted)?))?))
     }
     fn cuArrayGetDescriptor_v2(to: *mut CUDA_ARRAY_DESCRIPTOR, array: CUarray) {
@@ -61,6 +63,7 @@ functions! { gpu;
     fn cuMipmappedArrayCreate(
         mipmap: *mut CUmipmappedArray, wanted: *const CUDA_ARRAY3D_DESCRIPTOR, levels: u32,
     ) {
+        gpu.apart_from_strict_captures()?;
         put(mipmap, CUmipmappedArray(gpu.mipmap_create(shape(&get(wanted)?), levels)?))
     }
     fn cuMipmappedArrayGetLevel(array: *mut CUarray, mipmap: CUmipmappedArray, level: u32) {

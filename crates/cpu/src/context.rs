@@ -113,6 +113,7 @@ functions! { gpu;
         gpu.synchronize()
     }
     fn cuCtxSetLimit(limit: CUlimit, value: usize) {
+        gpu.apart_from_strict_captures()?;
         gpu.set_limit(limit.0, value as u64)
     }
     fn cuCtxGetLimit(value: *mut usize, limit: CUlimit) {

@@ -88,7 +88,10 @@ fn dot(gpu: &Device, graph: u64) -> Result<String, CUresult> {
 mod whole {
     use super::*;
     functions! { gpu;
-        fn cuGraphCreate(graph: *mut CUgraph, _flags: u32) {
+        fn cuGraphCreate(graph: *mut CUgraph, flags: u32) {
+            if flags != 0 {
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
             put(graph, CUgraph(gpu.graph_create()?))
         }
         fn cuGraphDestroy(graph: CUgraph) {
@@ -159,6 +162,7 @@ mod whole {
             })
         }
         fn cuGraphInstantiate(executable: *mut CUgraphExec, graph: CUgraph, error: *mut CUgraphNode, log: *mut c_char, size: usize) {
+            gpu.apart_from_strict_captures()?;
             put_if(error, CUgraphNode::NULL);
             if size > 0 {
                 put_if(log, 0);
@@ -166,6 +170,7 @@ mod whole {
             put(executable, CUgraphExec(gpu.graph_instantiate(graph.0)?))
         }
         fn cuGraphInstantiate_v2(executable: *mut CUgraphExec, graph: CUgraph, error: *mut CUgraphNode, log: *mut c_char, size: usize) {
+            gpu.apart_from_strict_captures()?;
             put_if(error, CUgraphNode::NULL);
             if size > 0 {
                 put_if(log, 0);
@@ -173,6 +178,7 @@ mod whole {
             put(executable, CUgraphExec(gpu.graph_instantiate(graph.0)?))
         }
         fn cuGraphInstantiateWithFlags(executable: *mut CUgraphExec, graph: CUgraph, _flags: u64) {
+            gpu.apart_from_strict_captures()?;
             put(executable, CUgraphExec(gpu.graph_instantiate(graph.0)?))
         }
         fn cuGraphExecGetFlags(executable: CUgraphExec, flags: *mut u64) {
@@ -221,6 +227,7 @@ per_thread_functions! { gpu, default, register_launches;
     fn cuGraphInstantiateWithParams | cuGraphInstantiateWithParams_ptsz(
         executable: *mut CUgraphExec, graph: CUgraph, parameters: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
     ) {
+        gpu.apart_from_strict_captures()?;
         let made = gpu.graph_instantiate(graph.0);
         if let Some(parameters) = parameters.as_mut() {
             parameters.hErrNode_out = CUgraphNode::NULL;

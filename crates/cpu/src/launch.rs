@@ -144,6 +144,7 @@ per_thread_functions! { gpu, default, register_all;
     }
     fn cuStreamAddCallback | cuStreamAddCallback_ptsz(stream: CUstream, callback: CUstreamCallback, data: *mut c_void, _flags: u32) {
         let callback = callback.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        gpu.stream_not_captured(pick(stream, default))?;
         let data = UserData(data);
         let call = move || {
             // SAFETY: the program gave both to be called with each other.

@@ -216,9 +216,11 @@ mod asked {
             gpu.pointer_info(address).map(drop).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
         }
         fn cuMemAdvise(address: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice) {
+            gpu.apart_from_strict_captures()?;
             advise(gpu, address, count, advice, place(device))
         }
         fn cuMemAdvise_v2(address: CUdeviceptr, count: usize, advice: CUmem_advise, location: CUmemLocation) {
+            gpu.apart_from_strict_captures()?;
             advise(gpu, address, count, advice, place_of(&location))
         }
         fn cuMemRangeGetAttribute(to: *mut c_void, size: usize, kind: CUmem_range_attribute, address: CUdeviceptr, count: usize) {
@@ -238,31 +240,31 @@ mod asked {
 
 per_thread_functions! { gpu, default, register_prefetches;
     fn cuMemPrefetchAsync | cuMemPrefetchAsync_ptsz(address: CUdeviceptr, count: usize, device: CUdevice, stream: CUstream) {
-        gpu.stream_id(pick(stream, default))?;
+        gpu.stream_not_captured(pick(stream, default))?;
         prefetched(gpu, address, count, place(device))
     }
     fn cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz(address: CUdeviceptr, count: usize, location: CUmemLocation, _flags: u32, stream: CUstream) {
-        gpu.stream_id(pick(stream, default))?;
+        gpu.stream_not_captured(pick(stream, default))?;
         prefetched(gpu, address, count, place_of(&location))
     }
     fn cuMemPrefetchBatchAsync | cuMemPrefetchBatchAsync_ptsz(
         addresses: *mut CUdeviceptr, _sizes: *mut usize, count: usize, _locations: *mut CUmemLocation, _indices: *mut usize,
         _location_count: usize, _flags: u64, stream: CUstream,
     ) {
-        gpu.stream_id(pick(stream, default))?;
+        gpu.stream_not_captured(pick(stream, default))?;
         list(addresses, count).iter().try_for_each(|address| managed(gpu, *address))
     }
     fn cuMemDiscardBatchAsync | cuMemDiscardBatchAsync_ptsz(
         addresses: *mut CUdeviceptr, _sizes: *mut usize, count: usize, _flags: u64, stream: CUstream,
     ) {
-        gpu.stream_id(pick(stream, default))?;
+        gpu.stream_not_captured(pick(stream, default))?;
         list(addresses, count).iter().try_for_each(|address| managed(gpu, *address))
     }
     fn cuMemDiscardAndPrefetchBatchAsync | cuMemDiscardAndPrefetchBatchAsync_ptsz(
         addresses: *mut CUdeviceptr, _sizes: *mut usize, count: usize, _locations: *mut CUmemLocation, _indices: *mut usize,
         _location_count: usize, _flags: u64, stream: CUstream,
     ) {
-        gpu.stream_id(pick(stream, default))?;
+        gpu.stream_not_captured(pick(stream, default))?;
         list(addresses, count).iter().try_for_each(|address| managed(gpu, *address))
     }
 }

@@ -35,12 +35,15 @@ mod made {
             gpu.pool_set_current(pool.0)
         }
         fn cuMemPoolCreate(pool: *mut CUmemoryPool, _properties: *const CUmemPoolProps) {
+            gpu.apart_from_strict_captures()?;
             put(pool, CUmemoryPool(gpu.pool_create()))
         }
         fn cuMemPoolDestroy(pool: CUmemoryPool) {
+            gpu.apart_from_strict_captures()?;
             gpu.pool_destroy(pool.0)
         }
         fn cuMemPoolTrimTo(pool: CUmemoryPool, keep: usize) {
+            gpu.apart_from_strict_captures()?;
             gpu.pool_trim(pool.0, keep as u64)
         }
         fn cuMemPoolSetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute, value: *mut c_void) {

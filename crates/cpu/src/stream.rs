@@ -4,6 +4,7 @@ use crate::convert::{Answer, functions, get, list, per_thread_functions, pick, p
 use crate::session::Cpu;
 use driver::sys::*;
 use emulate::device::Device;
+use model::AllocationKind;
 
 mod made {
     use super::*;
@@ -21,9 +22,8 @@ mod made {
             gpu.stream_destroy(stream.0)
         }
         fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) {
-            // Nothing here depends on the mode of a thread: calls that the
-            // strict modes forbid are merely allowed.
-            put(mode, CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
+            let wanted = get(mode.cast_const())?;
+            put(mode, CUstreamCaptureMode(gpu.exchange_capture_mode(wanted.0)?))
         }
     }
 }
@@ -111,7 +111,11 @@ per_thread_functions! { gpu, default, register_queries;
     fn cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz(stream: CUstream, address: CUdeviceptr, _length: usize, _flags: u32) {
         // Managed memory is always everyone's.
         gpu.stream_id(pick(stream, default))?;
-        gpu.pointer_info(address).map(drop).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+        gpu.apart_from_strict_captures()?;
+        gpu.pointer_info(address)
+            .filter(|info| info.kind == AllocationKind::Managed)
+            .map(drop)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
     }
     fn cuStreamCopyAttributes | cuStreamCopyAttributes_ptsz(to: CUstream, from: CUstream) {
         gpu.stream_copy_attributes(pick(to, default), pick(from, default))

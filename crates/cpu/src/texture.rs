@@ -88,6 +88,7 @@ functions! { gpu;
         object: *mut CUtexObject, resource: *const CUDA_RESOURCE_DESC, sampler: *const CUDA_TEXTURE_DESC,
         view: *const CUDA_RESOURCE_VIEW_DESC,
     ) {
+        gpu.apart_from_strict_captures()?;
         if !view.is_null() {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
@@ -111,9 +112,11 @@ functions! { gpu;
         put(resource, gpu.texture_described(object)?.0)
     }
     fn cuTexObjectDestroy(object: CUtexObject) {
+        gpu.apart_from_strict_captures()?;
         gpu.texture_destroy(object)
     }
     fn cuSurfObjectCreate(object: *mut CUsurfObject, resource: *const CUDA_RESOURCE_DESC) {
+        gpu.apart_from_strict_captures()?;
         let resource = get(resource)?;
         if resource.resType != CUresourcetype::CU_RESOURCE_TYPE_ARRAY {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -125,6 +128,7 @@ functions! { gpu;
         put(object, made)
     }
     fn cuSurfObjectDestroy(object: CUsurfObject) {
+        gpu.apart_from_strict_captures()?;
         gpu.texture_destroy(object)
     }
 }

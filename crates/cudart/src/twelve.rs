@@ -5,11 +5,12 @@
 //! (and `_v3`). Layouts are those of CUDA 12.8's headers, which are not among
 //! the pinned ones; the sizes below were taken from their C compilation.
 
-use crate::api::device;
+use crate::api::{device, launch};
 use crate::generated::types::*;
+use crate::registry;
 use crate::state::{device_at, ready};
 use crate::table::Entry;
-use driver::sys::{CUgraphNode, CUmem_advise, CUmemLocation, CUmemLocationType};
+use driver::sys::{CUgraphNode, CUmem_advise, CUmemLocation, CUmemLocationType, CUstream};
 use std::ffi::{c_char, c_void};
 
 /// Where a name of CUDA 12 is implemented.
@@ -268,7 +269,51 @@ fn place(device: i32) -> CUmemLocation {
 /// the newest runtime of that line whose names are listed.
 const VERSION: i32 = 12080;
 
+/// Launches; a shape that the device cannot have is an invalid configuration.
+fn launched(how: launch::Launch, arguments: *mut *mut c_void) -> Result<(), cudaError_t> {
+    launch::launch(how, arguments).map_err(|error| launch::explain(error, how.grid, how.block))
+}
+
+/// As [`launched`], with attributes.
+fn launched_with(
+    config: *const cudaLaunchConfig_t,
+    function: *const c_void,
+    arguments: *mut *mut c_void,
+    stream: impl Fn(CUstream) -> CUstream,
+) -> Result<(), cudaError_t> {
+    launch::launch_with(config, function, arguments, stream).map_err(|error| match get!(config) {
+        Ok(config) => launch::explain(error, config.gridDim, config.blockDim),
+        Err(_) => error,
+    })
+}
+
 runtime! {
+    /// Launches the kernel of a host stub.
+    fn cudaLaunchKernel / cudaLaunchKernel_ptsz [stream] (
+        func: *const c_void, gridDim: dim3, blockDim: dim3, args: *mut *mut c_void, sharedMem: usize, stream: cudaStream_t
+    ) {
+        let kernel = registry::kernel(func as usize)?;
+        launched(launch::Launch { kernel, grid: gridDim, block: blockDim, shared: sharedMem, stream, cooperative: false }, args)
+    }
+
+    /// Launches a kernel whose blocks may wait for each other.
+    fn cudaLaunchCooperativeKernel / cudaLaunchCooperativeKernel_ptsz [stream] (
+        func: *const c_void, gridDim: dim3, blockDim: dim3, args: *mut *mut c_void, sharedMem: usize, stream: cudaStream_t
+    ) {
+        let kernel = registry::kernel(func as usize)?;
+        launched(launch::Launch { kernel, grid: gridDim, block: blockDim, shared: sharedMem, stream, cooperative: true }, args)
+    }
+
+    /// Launches with attributes.
+    fn cudaLaunchKernelExC(config: *const cudaLaunchConfig_t, func: *const c_void, args: *mut *mut c_void) {
+        launched_with(config, func, args, |stream| stream)
+    }
+
+    /// Launches with attributes; stream 0 is the thread's own default stream.
+    [unchecked] fn cudaLaunchKernelExC_ptsz(config: *const cudaLaunchConfig_t, func: *const c_void, args: *mut *mut c_void) {
+        launched_with(config, func, args, crate::state::per_thread)
+    }
+
     /// Describes a device, in CUDA 12's layout.
     [unchecked] fn cudaGetDeviceProperties_v2(prop: *mut cudaDeviceProp12, device: i32) {
         let properties = properties(device)?;

@@ -9,6 +9,7 @@
 mod api;
 pub mod arguments;
 pub mod calls;
+mod capture;
 pub mod core_dump;
 mod device;
 mod end;
@@ -36,6 +37,7 @@ pub mod sys {
     pub use crate::generated::types::*;
 }
 
+pub use capture::CaptureMode;
 pub use device::{Driver, DriverError, Release, ReleaseCall, Store};
 pub use end::end_process;
 pub use failure::{DeviceFailure, FailedKernel, FailedThread, describe, kernel_error};

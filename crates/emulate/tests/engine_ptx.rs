@@ -299,7 +299,7 @@ fn a_negative_local_address_is_a_fault() {
 }
 
 #[test]
-fn unknown_instructions_fault_only_when_reached() {
+fn what_the_device_lacks_faults_only_when_reached() {
     let bench = Bench::new();
     let program = bench.link(&[&with_head(
         ".visible .entry k(.param .u32 n) {
@@ -307,7 +307,7 @@ fn unknown_instructions_fault_only_when_reached() {
            ld.param.u32 %n, [n];
            setp.eq.u32 %p, %n, 0;
            @%p bra done;
-           frobnicate.b32 %n, %n;
+           mov.u32 %n, %pm0;
          done:
            ret; }",
     )]);
@@ -318,7 +318,7 @@ fn unknown_instructions_fault_only_when_reached() {
         .unwrap_err();
     assert_eq!(
         (fault.kind, fault.opcode.as_str(), fault.ptx_line),
-        (FaultKind::Unsupported, "frobnicate.b32", 9)
+        (FaultKind::Unsupported, "mov.u32", 9)
     );
 }
 

@@ -57,6 +57,9 @@ pub enum AllocationKind {
     Pool,
     /// cuMemMap of reserved addresses.
     Mapped,
+    /// cuArrayCreate, cuMipmappedArrayCreate; the handle is used for the
+    /// address.
+    Array,
     /// A variable of a loaded module.
     Variable,
     /// Known to the driver, made by a call that is not hooked.

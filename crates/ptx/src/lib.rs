@@ -46,6 +46,10 @@ mod span;
 pub mod table;
 mod tree;
 
+/// The newest version of PTX that the tables of instructions and modifiers
+/// cover.
+pub const NEWEST_VERSION: (u32, u32) = (9, 5);
+
 pub use edit::Edits;
 pub use error::Error;
 pub use initializer::Value;

@@ -121,6 +121,7 @@ modifiers! {
         TryCancel "try_cancel" QueryCancel "query_cancel" LdReduce "ld_reduce"
         // Matrices and tensor memory
         Load "load" Store "store" Mma "mma" A "a" B "b" C "c" D "d" Row "row" Col "col"
+        Sp "sp" SpOrderedMetadata "sp::ordered_metadata"
         Trans "trans" M8n8 "m8n8" M16n16 "m16n16" X1 "x1" X2 "x2" X4 "x4" S4 "s4" U4 "u4"
         S2 "s2" U2 "u2" B1 "b1" MmaAsync "mma_async" Alloc "alloc" Dealloc "dealloc"
         RelinquishAllocPermit "relinquish_alloc_permit" Ld "ld" St "st" Cp "cp" Shift "shift"

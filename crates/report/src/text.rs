@@ -513,7 +513,7 @@ fn noun(kind: AllocationKind) -> &'static str {
         | AllocationKind::Foreign
         | AllocationKind::DeviceHeap => "allocation",
         AllocationKind::Variable | AllocationKind::Constant => "variable",
-        AllocationKind::Shared => "array",
+        AllocationKind::Shared | AllocationKind::Array => "array",
         AllocationKind::DynamicShared => "shared memory",
         AllocationKind::Local => "object",
         AllocationKind::Parameter => "parameter",
@@ -542,6 +542,7 @@ fn describe(near: &NearestAllocation) -> String {
         AllocationKind::HostRegistered => "registered host memory",
         AllocationKind::Pool => "pool allocation",
         AllocationKind::Mapped => "mapped allocation",
+        AllocationKind::Array => "CUDA array",
         AllocationKind::Variable => "device variable",
         AllocationKind::Foreign => "allocation made outside the hooked calls",
         AllocationKind::DeviceHeap => "device heap allocation",
@@ -573,6 +574,7 @@ fn describe(near: &NearestAllocation) -> String {
         AllocationKind::ClBuffer | AllocationKind::ClSubBuffer | AllocationKind::ClImage => {
             format!("the {state}{kind}{name} of {size} (cl_mem {base})")
         }
+        AllocationKind::Array => format!("the {state}{kind}{name} of {size} (handle {base})"),
         _ => format!("the {state}{kind}{name} of {size} at {base}"),
     }
 }

@@ -8,7 +8,7 @@ use support::{build, run_with};
 
 /// Three launches of `scale` make 8 (255 - i), `gather` reverses that, and each
 /// of the graph's two launches doubles and reverses it: 32 (255 - i).
-const OUTPUT: &str = "cudaErrorInvalidConfiguration\n8160 7936 cudaSuccess\n";
+const OUTPUT: &str = "cudaErrorInvalidValue\n8160 7936 cudaSuccess\n";
 
 /// What a run left.
 fn times(program: &Path, arguments: &[&str], options: &str) -> ProcessTimes {

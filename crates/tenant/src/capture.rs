@@ -5,11 +5,13 @@ use crate::convert::Answer;
 use crate::graph::{self, Graph};
 use crate::link::Link;
 use crate::work::Work;
+use driver::CaptureMode;
 use driver::sys::CUresult;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::ThreadId;
 
 /// A capture that goes on, maybe over several streams.
 struct Session {
@@ -17,7 +19,9 @@ struct Session {
     graph: Arc<Graph>,
     /// Stream that it was begun in, and must be ended in.
     origin: u32,
-    is_relaxed: bool,
+    mode: CaptureMode,
+    /// Thread that began it.
+    thread: ThreadId,
     is_invalid: AtomicBool,
     /// Last nodes of streams that were destroyed while they were captured.
     left: Mutex<Vec<usize>>,
@@ -97,17 +101,43 @@ pub(crate) fn is_capturing(link: &Link, stream: u32) -> bool {
     !captures.is_empty() && captures.streams.lock().contains_key(&stream)
 }
 
-/// Work for the legacy stream, which would have to wait for a captured one.
-pub(crate) fn check_legacy(link: &Link, stream: u32) -> Answer {
-    if stream != LEGACY || link.state.captures.is_empty() {
-        return Ok(());
+/// Ends the captures that are meant, and says whether there is any.
+fn end_those(link: &Link, meant: impl Fn(u32, &Session) -> bool) -> bool {
+    if link.state.captures.is_empty() {
+        return false;
     }
-    let streams = link.state.captures.streams.lock();
-    for (other, capturing) in streams.iter() {
-        if !capturing.session.is_relaxed && link.state.order.is_ordered(*other) {
+    let mut any = false;
+    for (stream, capturing) in link.state.captures.streams.lock().iter() {
+        if meant(*stream, &capturing.session) {
             capturing.session.invalidate();
-            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+            any = true;
         }
+    }
+    any
+}
+
+/// Work for the legacy stream, which would have to wait for a captured one, in
+/// whatever mode: using it ends the capture.
+pub(crate) fn check_legacy(link: &Link, stream: u32) -> Answer {
+    if stream == LEGACY && end_those(link, |other, _| link.state.order.is_ordered(other)) {
+        return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    }
+    Ok(())
+}
+
+/// For calls that a capture cannot record: they fail where the modes of capture
+/// and thread forbid them, and the capture ends.
+pub(crate) fn check_strict(link: &Link) -> Answer {
+    if end_those(link, |_, session| session.mode.forbids(session.thread)) {
+        return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
+    Ok(())
+}
+
+/// For waits of the whole device, which no capture allows.
+pub(crate) fn check_all(link: &Link) -> Answer {
+    if end_those(link, |_, _| true) {
+        return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
     Ok(())
 }
@@ -192,9 +222,17 @@ pub(crate) fn record(
     Ok(true)
 }
 
-/// Whether an event stands for nodes of a capture.
-pub(crate) fn is_captured(link: &Link, event: u64) -> bool {
-    link.state.captures.events.lock().contains_key(&event)
+/// For what waits for an event or asks about it.
+pub(crate) fn check_event(link: &Link, event: u64) -> Answer {
+    let captured = link.state.captures.events.lock().get(&event).cloned();
+    let Some((id, _)) = captured else {
+        return check_strict(link);
+    };
+    Err(match end_those(link, |_, session| session.id == id) {
+        true => CUresult::CUDA_ERROR_CAPTURED_EVENT,
+        // Of a capture that has ended.
+        false => CUresult::CUDA_ERROR_INVALID_VALUE,
+    })
 }
 
 /// A wait for a captured event joins the stream to its capture. Whether it is a
@@ -261,7 +299,7 @@ pub(crate) fn abandon(link: &Link, stream: u32) {
     }
 }
 
-/// Begins a capture into a graph, behind some of its nodes; mode 2 is relaxed.
+/// Begins a capture into a graph, behind some of its nodes.
 pub(crate) fn begin(
     link: &Link,
     stream: u32,
@@ -273,9 +311,7 @@ pub(crate) fn begin(
     if stream == LEGACY {
         return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
-    if mode > 2 {
-        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-    }
+    let mode = CaptureMode::of(mode).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     if is_capturing(link, stream) {
         return Err(CUresult::CUDA_ERROR_ILLEGAL_STATE);
     }
@@ -288,7 +324,8 @@ pub(crate) fn begin(
         id: link.state.handle(),
         graph,
         origin: stream,
-        is_relaxed: mode == 2,
+        mode,
+        thread: std::thread::current().id(),
         is_invalid: AtomicBool::new(false),
         left: Mutex::default(),
     });

@@ -1,6 +1,7 @@
 //! Contexts. To the program there is the primary context of its device; to the
 //! manager there is the tenant.
 
+use crate::capture;
 use crate::convert::{functions, only, put, put_if};
 use crate::graph;
 use crate::link::Link;
@@ -233,10 +234,12 @@ functions! { link;
     }
     fn cuCtxSynchronize() {
         enter(link)?;
+        capture::check_all(link)?;
         printed::behind(link, synchronize(link))
     }
     fn cuCtxSynchronize_v2(context: CUcontext) {
         known(link, context)?;
+        capture::check_all(link)?;
         printed::behind(link, synchronize(link))
     }
     fn cuCtxGetCacheConfig(config: *mut CUfunc_cache) {

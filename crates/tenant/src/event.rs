@@ -26,9 +26,7 @@ fn destroy(link: &'static Link, event: CUevent) -> Result<(), CUresult> {
 /// Whether an event is over.
 fn query(link: &Link, event: CUevent) -> Result<(), CUresult> {
     let number = link.state.event(event.0)?;
-    if capture::is_captured(link, event.0) {
-        return Err(CUresult::CUDA_ERROR_CAPTURED_EVENT);
-    }
+    capture::check_event(link, event.0)?;
     if link.state.order.pending_record(number).is_some() {
         return Err(CUresult::CUDA_ERROR_NOT_READY);
     }
@@ -39,9 +37,7 @@ fn query(link: &Link, event: CUevent) -> Result<(), CUresult> {
 /// Waits for an event.
 fn synchronize(link: &Link, event: CUevent) -> Result<(), CUresult> {
     let number = link.state.event(event.0)?;
-    if capture::is_captured(link, event.0) {
-        return Err(CUresult::CUDA_ERROR_CAPTURED_EVENT);
-    }
+    capture::check_event(link, event.0)?;
     let before = link.state.order.wait_record(link, number);
     link.done(&Request::EventQuery { event: number })?;
     managed::after(link)?;

@@ -7,6 +7,7 @@
 //! Which side has written is found by comparing with what both had last. So what
 //! one side has not written never takes the place of what the other one has.
 
+use crate::capture;
 use crate::convert::{Answer, functions, list, per_thread_functions, pick, put};
 use crate::link::Link;
 use crate::state::{create_stream, enter};
@@ -341,6 +342,7 @@ mod made {
     use super::*;
     functions! { link;
         fn cuMemAllocManaged(address: *mut CUdeviceptr, size: usize, flags: u32) {
+            capture::check_strict(link)?;
             // Attached to all, to the host, or to one stream.
             if !matches!(flags, 1 | 2 | 4) {
                 return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -348,9 +350,11 @@ mod made {
             put(address, allocate(link, size as u64)?)
         }
         fn cuMemAdvise(address: CUdeviceptr, _count: usize, _advice: CUmem_advise, _device: CUdevice) {
+            capture::check_strict(link)?;
             check(link, address)
         }
         fn cuMemAdvise_v2(address: CUdeviceptr, _count: usize, _advice: CUmem_advise, _location: CUmemLocation) {
+            capture::check_strict(link)?;
             check(link, address)
         }
         fn cuMemRangeGetAttribute(to: *mut c_void, size: usize, kind: CUmem_range_attribute, address: CUdeviceptr, _count: usize) {

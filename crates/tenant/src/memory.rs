@@ -1,5 +1,6 @@
 //! Device memory of the tenant, and host memory, which is this process's own.
 
+use crate::capture;
 use crate::context::current;
 use crate::convert::{Answer, functions, put, put_if};
 use crate::link::Link;
@@ -157,9 +158,11 @@ functions! { link;
         Ok(())
     }
     fn cuMemAlloc_v2(address: *mut CUdeviceptr, size: usize) {
+        capture::check_strict(link)?;
         put(address, allocate(link, size as u64)?)
     }
     fn cuMemAllocPitch_v2(address: *mut CUdeviceptr, pitch: *mut usize, width: usize, height: usize, element: u32) {
+        capture::check_strict(link)?;
         if !matches!(element, 4 | 8 | 16) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
@@ -169,6 +172,7 @@ functions! { link;
         put(pitch, bytes)
     }
     fn cuMemFree_v2(address: CUdeviceptr) {
+        capture::check_strict(link)?;
         free(link, address)
     }
     fn cuMemGetAddressRange_v2(base: *mut CUdeviceptr, size: *mut usize, address: CUdeviceptr) {
@@ -178,9 +182,11 @@ functions! { link;
         Ok(())
     }
     fn cuMemAllocHost_v2(pointer: *mut *mut c_void, size: usize) {
+        capture::check_strict(link)?;
         put(pointer, allocate_host(link, size, 0)?)
     }
     fn cuMemHostAlloc(pointer: *mut *mut c_void, size: usize, flags: u32) {
+        capture::check_strict(link)?;
         unmapped(link, "cuMemHostAlloc", flags)?;
         if flags & !7 != 0 {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -188,12 +194,15 @@ functions! { link;
         put(pointer, allocate_host(link, size, flags)?)
     }
     fn cuMemFreeHost(pointer: *mut c_void) {
+        capture::check_strict(link)?;
         free_host(link, pointer as u64)
     }
     fn cuMemHostRegister_v2(pointer: *mut c_void, size: usize, flags: u32) {
+        capture::check_strict(link)?;
         register_host(link, pointer as u64, size as u64, flags)
     }
     fn cuMemHostUnregister(pointer: *mut c_void) {
+        capture::check_strict(link)?;
         link.state.order.wait_all(link)?;
         let mut host = link.state.host.lock();
         match host.get(&(pointer as u64)) {

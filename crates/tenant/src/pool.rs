@@ -104,6 +104,8 @@ fn allocate_in(link: &'static Link, size: u64, stream: u32) -> Result<u64, CUres
         capture::put(link, stream, work)?;
         return Ok(address);
     }
+    capture::check_legacy(link, stream)?;
+    capture::check_strict(link)?;
     allocate(link, size)
 }
 
@@ -114,6 +116,8 @@ pub(crate) fn free_in(link: &'static Link, address: u64, stream: u32) -> Answer 
         let work = crate::graph::memory::release(link, address)?;
         return capture::put(link, stream, work);
     }
+    capture::check_legacy(link, stream)?;
+    capture::check_strict(link)?;
     free_behind(link, address, stream)
 }
 
@@ -158,12 +162,15 @@ mod made {
             set_current(link, pool.0)
         }
         fn cuMemPoolCreate(pool: *mut CUmemoryPool, properties: *const CUmemPoolProps) {
+            capture::check_strict(link)?;
             put(pool, CUmemoryPool(create(link, get(properties)?)?))
         }
         fn cuMemPoolDestroy(pool: CUmemoryPool) {
+            capture::check_strict(link)?;
             destroy(link, pool.0)
         }
         fn cuMemPoolTrimTo(pool: CUmemoryPool, _keep: usize) {
+            capture::check_strict(link)?;
             // Nothing is kept.
             exists(link, pool.0)
         }

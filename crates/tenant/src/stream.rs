@@ -1,11 +1,12 @@
 //! Streams.
 
 use crate::capture;
-use crate::convert::{functions, per_thread_functions, pick, put};
+use crate::convert::{functions, get, per_thread_functions, pick, put};
 use crate::link::Link;
 use crate::managed;
 use crate::printed;
 use crate::state::{CONTEXT, Stream, create_stream, enter};
+use driver::CaptureMode;
 use driver::sys::*;
 use protocol::Request;
 
@@ -40,6 +41,7 @@ fn destroy(link: &'static Link, stream: CUstream) -> Result<(), CUresult> {
 /// Whether the work of a stream is over.
 fn query(link: &Link, stream: u32) -> Result<(), CUresult> {
     capture::refuse(link, stream)?;
+    capture::check_strict(link)?;
     if link.state.order.is_held(stream) {
         return Err(CUresult::CUDA_ERROR_NOT_READY);
     }
@@ -50,6 +52,7 @@ fn query(link: &Link, stream: u32) -> Result<(), CUresult> {
 /// Waits for the work of a stream.
 fn synchronize(link: &Link, stream: u32) -> Result<(), CUresult> {
     capture::refuse(link, stream)?;
+    capture::check_strict(link)?;
     let before = link.state.order.wait_stream(link, stream);
     link.done(&Request::StreamQuery { stream })?;
     managed::after(link)?;
@@ -100,9 +103,9 @@ mod made {
             destroy(link, stream)
         }
         fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) {
-            // Nothing here depends on the mode of a thread: calls that the strict
-            // modes forbid are merely allowed.
-            put(mode, CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
+            let wanted = CaptureMode::of(get(mode.cast_const())?.0);
+            let wanted = wanted.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+            put(mode, CUstreamCaptureMode(wanted.exchange() as u32))
         }
     }
 }

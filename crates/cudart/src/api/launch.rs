@@ -93,17 +93,18 @@ pub unsafe extern "C" fn __cudaPopCallConfiguration(
 }
 
 /// How a kernel is to run.
+/// A launch without attributes.
 #[derive(Clone, Copy)]
-struct Launch {
-    kernel: CUkernel,
-    grid: dim3,
-    block: dim3,
-    shared: usize,
-    stream: CUstream,
-    cooperative: bool,
+pub(crate) struct Launch {
+    pub(crate) kernel: CUkernel,
+    pub(crate) grid: dim3,
+    pub(crate) block: dim3,
+    pub(crate) shared: usize,
+    pub(crate) stream: CUstream,
+    pub(crate) cooperative: bool,
 }
 
-fn launch(launch: Launch, arguments: *mut *mut c_void) -> Result<(), cudaError_t> {
+pub(crate) fn launch(launch: Launch, arguments: *mut *mut c_void) -> Result<(), cudaError_t> {
     state::ready()?;
     let Launch {
         kernel,
@@ -116,7 +117,7 @@ fn launch(launch: Launch, arguments: *mut *mut c_void) -> Result<(), cudaError_t
     let shared = u32::try_from(shared).map_err(|_| cudaError_t::cudaErrorInvalidValue)?;
     // The driver takes a kernel handle for a function handle in launches.
     let function = CUfunction(kernel.0);
-    let result = if cooperative {
+    if cooperative {
         cu!(cuLaunchCooperativeKernel(
             function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream, arguments
         ))
@@ -134,13 +135,13 @@ fn launch(launch: Launch, arguments: *mut *mut c_void) -> Result<(), cudaError_t
             arguments,
             std::ptr::null_mut(),
         ))
-    };
-    result.map_err(|error| explain(error, grid, block))
+    }
 }
 
-/// The driver says "invalid value" of everything; the runtime calls a shape
-/// that the device cannot have an invalid configuration.
-fn explain(error: cudaError_t, grid: dim3, block: dim3) -> cudaError_t {
+/// The driver says "invalid value" of everything. Up to CUDA 12, the runtime
+/// calls a shape that the device cannot have an invalid configuration; that of
+/// CUDA 13 does not (measured with 13.0).
+pub(crate) fn explain(error: cudaError_t, grid: dim3, block: dim3) -> cudaError_t {
     if error == cudaError_t::cudaErrorInvalidValue && !shape_fits(grid, block).unwrap_or(true) {
         return cudaError_t::cudaErrorInvalidConfiguration;
     }
@@ -193,7 +194,7 @@ pub(crate) fn driver_config(
     })
 }
 
-fn launch_with(
+pub(crate) fn launch_with(
     config: *const cudaLaunchConfig_t,
     function: *const c_void,
     arguments: *mut *mut c_void,
@@ -209,7 +210,6 @@ fn launch_with(
         arguments,
         std::ptr::null_mut()
     ))
-    .map_err(|error| explain(error, config.gridDim, config.blockDim))
 }
 
 runtime! {

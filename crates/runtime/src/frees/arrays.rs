@@ -88,9 +88,9 @@ impl Frees {
                 base: address,
                 size,
             },
-            kind: AllocationKind::Device,
+            kind: AllocationKind::Array,
             serial: 0,
-            name: Some("CUDA array".to_owned()),
+            name: None,
         };
         let context = Context {
             intended: Some(Near::gone(array, made, before)),

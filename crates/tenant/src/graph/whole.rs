@@ -189,6 +189,7 @@ mod made {
             })
         }
         fn cuGraphInstantiate(executable: *mut CUgraphExec, graph: CUgraph, error: *mut CUgraphNode, log: *mut c_char, size: usize) {
+            crate::capture::check_strict(link)?;
             put_if(error, CUgraphNode::NULL);
             if size > 0 {
                 put_if(log, 0);
@@ -196,6 +197,7 @@ mod made {
             put(executable, CUgraphExec(executable::instantiate(link, graph.0)?))
         }
         fn cuGraphInstantiate_v2(executable: *mut CUgraphExec, graph: CUgraph, error: *mut CUgraphNode, log: *mut c_char, size: usize) {
+            crate::capture::check_strict(link)?;
             put_if(error, CUgraphNode::NULL);
             if size > 0 {
                 put_if(log, 0);
@@ -203,6 +205,7 @@ mod made {
             put(executable, CUgraphExec(executable::instantiate(link, graph.0)?))
         }
         fn cuGraphInstantiateWithFlags(executable: *mut CUgraphExec, graph: CUgraph, _flags: u64) {
+            crate::capture::check_strict(link)?;
             put(executable, CUgraphExec(executable::instantiate(link, graph.0)?))
         }
         fn cuGraphExecGetFlags(executable: CUgraphExec, flags: *mut u64) {
@@ -251,6 +254,7 @@ per_thread_functions! { link, default, register_launches;
     fn cuGraphInstantiateWithParams | cuGraphInstantiateWithParams_ptsz(
         executable: *mut CUgraphExec, graph: CUgraph, parameters: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
     ) {
+        crate::capture::check_strict(link)?;
         let made = executable::instantiate(link, graph.0);
         if let Some(parameters) = parameters.as_mut() {
             parameters.hErrNode_out = CUgraphNode::NULL;

@@ -8,6 +8,7 @@ use crate::device::objects::queue::LEGACY;
 use crate::device::objects::queue::Stream;
 use crate::device::objects::work::Work;
 use crate::device::state::Device;
+use driver::CaptureMode;
 use driver::sys::CUresult;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -25,19 +26,77 @@ impl Device {
             capturing.frontier = vec![node];
             return Ok(true);
         }
-        // The legacy stream would have to wait for the captured one.
-        if stream.handle == LEGACY {
-            let streams = self.state.streams.read();
-            for other in streams.values().filter(|other| other.blocking) {
-                if let Some(capturing) = &*other.capturing.lock()
-                    && !capturing.session.relaxed
-                {
-                    capturing.session.invalid.store(true, Ordering::Release);
-                    return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-                }
+        self.apart_from_captures(stream)?;
+        Ok(false)
+    }
+
+    /// The legacy stream would have to wait for a blocking stream that is
+    /// captured, in whatever mode: using it ends the capture.
+    pub(crate) fn apart_from_captures(&self, stream: &Stream) -> Result<()> {
+        if stream.handle == LEGACY && self.end_captures(|stream, _| stream.blocking) {
+            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+        }
+        Ok(())
+    }
+
+    /// For calls that a capture cannot record, and that may have to wait for
+    /// the device: memory, textures, queries. They fail where the modes of
+    /// capture and thread forbid them, and the capture ends.
+    ///
+    /// # Errors
+    ///
+    /// Such a capture goes on.
+    pub fn apart_from_strict_captures(&self) -> Result<()> {
+        if self.end_captures(|_, session| session.mode.forbids(session.thread)) {
+            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        }
+        Ok(())
+    }
+
+    /// Ends the captures that are meant, and says whether there is any.
+    fn end_captures(&self, meant: impl Fn(&Stream, &Session) -> bool) -> bool {
+        let mut any = false;
+        for stream in self.state.streams.read().values() {
+            if let Some(capturing) = &*stream.capturing.lock()
+                && meant(stream, &capturing.session)
+            {
+                capturing.session.invalid.store(true, Ordering::Release);
+                any = true;
             }
         }
-        Ok(false)
+        any
+    }
+
+    /// What waits for this stream or asks about it, and cannot be recorded.
+    pub(crate) fn ask_apart_from_captures(&self, stream: &Stream) -> Result<()> {
+        if self.invalidate_capture(stream) {
+            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        }
+        self.apart_from_captures(stream)?;
+        self.apart_from_strict_captures()
+    }
+
+    /// As [`Device::ask_apart_from_captures`], of an event.
+    pub(crate) fn ask_event(&self, event: &Event) -> Result<()> {
+        if let Some((id, _)) = *event.captured.lock() {
+            return Err(if self.end_captures(|_, session| session.id == id) {
+                CUresult::CUDA_ERROR_CAPTURED_EVENT
+            } else {
+                // Of a capture that has ended.
+                CUresult::CUDA_ERROR_INVALID_VALUE
+            });
+        }
+        self.apart_from_strict_captures()
+    }
+
+    /// `cuThreadExchangeStreamCaptureMode`: the mode that was.
+    ///
+    /// # Errors
+    ///
+    /// There is no such mode.
+    pub fn exchange_capture_mode(&self, mode: u32) -> Result<u32> {
+        let mode = CaptureMode::of(mode).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        Ok(mode.exchange() as u32)
     }
 
     /// An event recorded in a captured stream stands for its frontier; as an
@@ -70,7 +129,9 @@ impl Device {
             (None, None) => Ok(false),
             // An event from outside the capture: nothing may wait for it there.
             (Some(capturing), None) => {
-                capturing.session.invalid.store(true, Ordering::Release);
+                if capturing.session.invalid.swap(true, Ordering::AcqRel) {
+                    return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+                }
                 Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
             }
             (Some(capturing), Some((id, nodes))) => {
@@ -136,16 +197,15 @@ impl Device {
         }
     }
 
-    /// Whether some stream is being captured.
-    pub(crate) fn any_capture(&self) -> bool {
-        self.state
-            .streams
-            .read()
-            .values()
-            .any(|stream| stream.capturing.lock().is_some())
+    /// For waits of the whole device, which no capture allows.
+    pub(crate) fn apart_from_all_captures(&self) -> Result<()> {
+        if self.end_captures(|_, _| true) {
+            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        }
+        Ok(())
     }
 
-    /// `cuStreamBeginCapture`; mode 2 is relaxed.
+    /// `cuStreamBeginCapture`
     pub fn stream_begin_capture(&self, handle: u64, mode: u32) -> Result<()> {
         let graph = self.graph_create()?;
         self.stream_begin_capture_to(handle, graph, Vec::new(), mode)
@@ -164,9 +224,7 @@ impl Device {
         if stream.handle == LEGACY {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         }
-        if mode > 2 {
-            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-        }
+        let mode = CaptureMode::of(mode).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let graph = self.graph(graph)?;
         let frontier = self.node_indices(&graph, &after)?;
         let mut capturing = stream.capturing.lock();
@@ -177,7 +235,8 @@ impl Device {
             id: self.handle(),
             graph,
             origin: stream.handle,
-            relaxed: mode == 2,
+            mode,
+            thread: std::thread::current().id(),
             invalid: AtomicBool::new(false),
             left: Mutex::default(),
         };

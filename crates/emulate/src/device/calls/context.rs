@@ -175,9 +175,7 @@ impl Device {
     /// `cuCtxSynchronize`: all streams are done; printed text is shown.
     pub fn synchronize(&self) -> Result<()> {
         self.enter()?;
-        if self.any_capture() {
-            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-        }
+        self.apart_from_all_captures()?;
         for ticket in self.state.in_flight() {
             ticket.wait();
         }

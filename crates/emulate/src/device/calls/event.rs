@@ -57,6 +57,7 @@ impl Device {
         if self.capture_record(&stream, &event, false)? {
             return Ok(());
         }
+        self.apart_from_captures(&stream)?;
         let stamp = Arc::new(OnceLock::new());
         let ticket = self.submit(&stream, Work::Stamp(stamp.clone()), Vec::new(), true);
         *event.captured.lock() = None;
@@ -80,9 +81,7 @@ impl Device {
     pub fn event_query(&self, handle: u64) -> Result<()> {
         let event = self.state.event(handle)?;
         self.state.check()?;
-        if event.captured.lock().is_some() {
-            return Err(CUresult::CUDA_ERROR_CAPTURED_EVENT);
-        }
+        self.ask_event(&event)?;
         match event.ticket() {
             Some(ticket) if !ticket.is_done() => Err(CUresult::CUDA_ERROR_NOT_READY),
             _ => self.state.check(),
@@ -93,9 +92,7 @@ impl Device {
     pub fn event_synchronize(&self, handle: u64) -> Result<()> {
         let event = self.state.event(handle)?;
         self.state.check()?;
-        if event.captured.lock().is_some() {
-            return Err(CUresult::CUDA_ERROR_CAPTURED_EVENT);
-        }
+        self.ask_event(&event)?;
         if let Some(ticket) = event.ticket() {
             ticket.wait();
         }

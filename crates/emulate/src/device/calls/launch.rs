@@ -7,6 +7,7 @@ use crate::device::properties::{self, Occupancy};
 use crate::device::state::Device;
 use driver::sys::CUresult;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Device {
     /// Checks a launch against the limits of device and kernel.
@@ -48,7 +49,13 @@ impl Device {
             .iter()
             .zip(launch.grid)
             .all(|(c, g)| *c != 0 && g % c == 0);
-        if cluster == 0 || cluster > 2 * properties::MAX_CLUSTER || !divides {
+        // Every device of a capability has the portable size; the kernel has to
+        // be asked for more.
+        let most = match function.non_portable_cluster.load(Ordering::Relaxed) {
+            0 => properties::MAX_CLUSTER,
+            _ => 2 * properties::MAX_CLUSTER,
+        };
+        if cluster == 0 || cluster > most || !divides {
             return Err(CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE);
         }
         if launch.parameters.len() != function.entry.parameter_bytes as usize {

@@ -179,6 +179,8 @@ impl Device {
             self.capture(&stream, &work)?;
             return Ok(DeviceAddress(address));
         }
+        self.apart_from_captures(&stream)?;
+        self.apart_from_strict_captures()?;
         let address = self.allocate(size, AllocationKind::Pool, 0)?;
         self.state.pools.lock().handed_out(pool, address.0, size);
         Ok(address)
@@ -235,14 +237,23 @@ impl Device {
     /// `cuMemFreeAsync`
     pub fn free_async(&self, address: DeviceAddress, stream: u64) -> Result<()> {
         self.enter()?;
-        let stream = self.state.stream(stream)?;
+        let queue = self.state.stream(stream)?;
         if address.0 == 0 {
             return Ok(());
         }
-        if stream.capturing.lock().is_some() {
+        if queue.capturing.lock().is_some() {
             let work = self.graph_release(address.0)?;
-            return self.capture(&stream, &work).map(drop);
+            return self.capture(&queue, &work).map(drop);
         }
+        self.apart_from_captures(&queue)?;
+        self.apart_from_strict_captures()?;
+        self.release_async(address, stream)
+    }
+
+    /// As [`Device::free_async`], of a stream that is not captured, and
+    /// whatever else is.
+    pub(crate) fn release_async(&self, address: DeviceAddress, stream: u64) -> Result<()> {
+        let stream = self.state.stream(stream)?;
         if let Some(memory) = self.memory_of_graph(address.0) {
             // The graph's next launch allocates it again at this address.
             return self.enqueue(&stream, Work::Release(address.0, Some(memory)), false);

@@ -43,6 +43,11 @@ impl Device {
         for (index, part) in parts.iter().enumerate() {
             match ptx::parse(part) {
                 Ok(module) => modules.push(module),
+                // Neither PTX nor any other image.
+                Err(_) if !part.contains(".version") => {
+                    let text = format!("part {index} of the module is no PTX: it has no .version");
+                    return Err((CUresult::CUDA_ERROR_INVALID_IMAGE, text));
+                }
                 Err(errors) => {
                     let mut text =
                         format!("part {index} of the module is not PTX that can be read:");

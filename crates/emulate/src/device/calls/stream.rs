@@ -205,9 +205,7 @@ impl Device {
     pub fn stream_query(&self, handle: u64) -> Result<()> {
         self.enter()?;
         let stream = self.state.stream(handle)?;
-        if self.invalidate_capture(&stream) {
-            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-        }
+        self.ask_apart_from_captures(&stream)?;
         if self
             .stream_tail(&stream)
             .iter()
@@ -223,9 +221,7 @@ impl Device {
     pub fn stream_synchronize(&self, handle: u64) -> Result<()> {
         self.enter()?;
         let stream = self.state.stream(handle)?;
-        if self.invalidate_capture(&stream) {
-            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-        }
+        self.ask_apart_from_captures(&stream)?;
         for ticket in self.stream_tail(&stream) {
             ticket.wait();
         }
@@ -255,6 +251,21 @@ impl Device {
             self.submit(&stream, Work::Nothing, vec![ticket], false);
         }
         Ok(())
+    }
+
+    /// For calls in a stream that no graph can hold.
+    ///
+    /// # Errors
+    ///
+    /// The stream is captured, which ends its capture, or is the legacy stream
+    /// while another is.
+    pub fn stream_not_captured(&self, handle: u64) -> Result<()> {
+        self.enter()?;
+        let stream = self.state.stream(handle)?;
+        if self.invalidate_capture(&stream) {
+            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        }
+        self.apart_from_captures(&stream)
     }
 
     /// `cuLaunchHostFunc`, `cuStreamAddCallback`
@@ -317,6 +328,7 @@ impl Device {
         if self.invalidate_capture(stream) {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         }
+        self.apart_from_captures(stream)?;
         self.submit(stream, work, Vec::new(), true).wait();
         self.state.flush();
         self.state.check()

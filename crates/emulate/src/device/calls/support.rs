@@ -322,7 +322,8 @@ impl Driver for Device {
 
     fn settle(&self, _context: u64) -> Result<(), DriverError> {
         // All contexts share the one queue of work.
-        self.wait_as_free()
+        self.apart_from_strict_captures()
+            .and_then(|()| self.wait_as_free())
             .map_err(|code| call_error("cuMemFree", code))
     }
 
@@ -340,7 +341,7 @@ impl Driver for Device {
                 .free_host(release.address)
                 .map_err(|code| call_error("cuMemFreeHost", code)),
             ReleaseCall::FreeAsync { stream } => self
-                .free_async(release.address, stream)
+                .release_async(release.address, stream)
                 .map_err(|code| call_error("cuMemFreeAsync", code)),
         };
         if borrowed {

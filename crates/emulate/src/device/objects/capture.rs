@@ -1,9 +1,11 @@
 //! Stream captures that go on.
 
 use super::work::Graph;
+use driver::CaptureMode;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread::ThreadId;
 
 /// A capture that goes on, maybe over several streams.
 pub(crate) struct Session {
@@ -11,7 +13,9 @@ pub(crate) struct Session {
     pub graph: Arc<Graph>,
     /// Stream that it was begun in, and must be ended in.
     pub origin: u64,
-    pub relaxed: bool,
+    pub mode: CaptureMode,
+    /// Thread that began it.
+    pub thread: ThreadId,
     pub invalid: AtomicBool,
     /// Last nodes of streams that were destroyed while they were captured.
     pub left: Mutex<Vec<usize>>,

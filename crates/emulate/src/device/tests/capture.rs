@@ -42,6 +42,73 @@ fn a_capture_records_and_each_launch_executes() {
 }
 
 #[test]
+fn what_the_modes_of_captures_and_threads_forbid() {
+    const GLOBAL: u32 = 0;
+    const THREAD_LOCAL: u32 = 1;
+    const RELAXED: u32 = 2;
+    let rig = Rig::new();
+    let device = &rig.device;
+    let [stream, other] = [(); 2].map(|()| device.stream_create(0, 0).expect("a stream"));
+    let event = device.event_create(0).expect("an event");
+    let context = device.context_current().expect("a context");
+    device.event_record(event, other).expect("recorded");
+    device.stream_synchronize(other).expect("done");
+    let refused = Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    // Capture, thread, whether the call comes from another thread; forbidden?
+    let table = [
+        (GLOBAL, GLOBAL, false, true),
+        (GLOBAL, GLOBAL, true, true),
+        (GLOBAL, THREAD_LOCAL, false, true),
+        (GLOBAL, THREAD_LOCAL, true, false),
+        (GLOBAL, RELAXED, false, false),
+        (THREAD_LOCAL, GLOBAL, false, true),
+        (THREAD_LOCAL, GLOBAL, true, false),
+        (RELAXED, GLOBAL, false, false),
+        (RELAXED, GLOBAL, true, false),
+    ];
+    for (capture, thread, elsewhere, forbidden) in table {
+        let calls: [&(dyn Fn() -> crate::device::Result<()> + Sync); 4] = [
+            &|| device.apart_from_strict_captures(),
+            &|| device.stream_synchronize(other),
+            &|| device.stream_query(other),
+            &|| device.event_query(event),
+        ];
+        for call in calls {
+            device.stream_begin_capture(stream, capture).expect("begun");
+            let asked = || {
+                device.context_set(context).expect("current");
+                let before = device.exchange_capture_mode(thread).expect("a mode");
+                let answer = call();
+                let own = device.exchange_capture_mode(before).expect("a mode");
+                assert_eq!(own, thread);
+                answer
+            };
+            let answer = match elsewhere {
+                true => std::thread::scope(|scope| scope.spawn(asked).join()).expect("ran"),
+                false => asked(),
+            };
+            let case = (capture, thread, elsewhere);
+            assert_eq!(answer, if forbidden { refused } else { Ok(()) }, "{case:?}");
+            assert_eq!(
+                device.stream_end_capture(stream).is_err(),
+                forbidden,
+                "{case:?}"
+            );
+        }
+    }
+    assert!(device.exchange_capture_mode(3).is_err());
+    // An event that stands for a place in a capture, until the capture ends.
+    device.stream_begin_capture(stream, RELAXED).expect("begun");
+    device.event_record(event, stream).expect("a mark");
+    let answers = [(); 2].map(|()| device.event_query(event));
+    assert_eq!(answers, [Err(CUresult::CUDA_ERROR_CAPTURED_EVENT); 2]);
+    let ended = device.stream_end_capture(stream);
+    assert_eq!(ended, Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED));
+    let answer = device.event_query(event);
+    assert_eq!(answer, Err(CUresult::CUDA_ERROR_INVALID_VALUE));
+}
+
+#[test]
 fn what_may_not_be_done_while_capturing() {
     let rig = Rig::new();
     let device = &rig.device;
@@ -87,10 +154,6 @@ fn what_may_not_be_done_while_capturing() {
     let fork = device.event_create(0).expect("an event");
     device.stream_begin_capture(stream, 2).expect("captures");
     device.event_record(fork, stream).expect("a mark");
-    assert_eq!(
-        device.event_query(fork),
-        Err(CUresult::CUDA_ERROR_CAPTURED_EVENT)
-    );
     device
         .stream_wait_event(side, fork)
         .expect("joins the capture");

@@ -209,11 +209,47 @@ fn modules_give_functions_and_variables() {
         Err(CUresult::CUDA_ERROR_INVALID_HANDLE)
     );
     assert!(device.pointer_info(counter.base.0).is_none());
-    let (code, words) = device
+}
+
+/// As the driver answers (measured on driver 580).
+#[test]
+fn what_is_no_ptx_does_not_load() {
+    let rig = Rig::new();
+    let (code, words) = rig
+        .device
         .load_module(&["this is not PTX"])
         .expect_err("refused");
-    assert_eq!(code, CUresult::CUDA_ERROR_INVALID_PTX);
+    assert_eq!(code, CUresult::CUDA_ERROR_INVALID_IMAGE);
     assert!(!words.is_empty());
+    let load = |version: &str, body: &str| {
+        let text = format!(
+            ".version {version}\n.target sm_75\n.address_size 64\n\
+             .extern .func elsewhere ();\n\
+             .visible .entry k() {{ .reg .b32 %r<2>; .reg .pred %p; {body} ret; }}\n"
+        );
+        rig.device.load_module(&[&text]).map(drop).map_err(|e| e.0)
+    };
+    for body in [
+        "frobnicate.u32 %r1, 5;",
+        "add.u32 %r1, %r1 5;",
+        "add.u32 %r1, %r9, 5;",
+        "add.u32 %r9, %r1, 5;",
+        "mov.u32 %r1, nothing;",
+        "@%q add.u32 %r1, %r1, 5;",
+        "ld.global.u32 %r1, [%rd1];",
+        "bra NOWHERE;",
+        "call.uni elsewhere;",
+    ] {
+        assert_eq!(
+            load("7.0", body),
+            Err(CUresult::CUDA_ERROR_INVALID_PTX),
+            "{body}"
+        );
+    }
+    // A later version may have such an instruction: it fails when it is reached.
+    assert_eq!(load("99.0", "frobnicate.u32 %r1, 5;"), Ok(()));
+    // What the device lacks, too.
+    assert_eq!(load("7.0", "mov.u32 %r1, %pm0;"), Ok(()));
 }
 
 #[test]

@@ -72,6 +72,8 @@ pub(crate) struct Decoder<'a> {
     info: ProgramInfo,
     opcode_ids: FxHashMap<&'a str, u32>,
     line_starts: Vec<Vec<u32>>,
+    /// Parts of a later version of PTX than the tables know.
+    later: Vec<bool>,
     /// By part and the number in its `.file`: index into the program's files.
     files: Vec<FxHashMap<u32, u32>>,
     constants: Constants,
@@ -125,6 +127,10 @@ impl<'a> Decoder<'a> {
             info,
             opcode_ids: FxHashMap::default(),
             line_starts,
+            later: modules
+                .iter()
+                .map(|module| module.version > ptx::NEWEST_VERSION)
+                .collect(),
             files,
             constants: Constants::default(),
             part: 0,
@@ -482,6 +488,14 @@ impl<'a> Decoder<'a> {
         let index = self.emit(run, fill);
         self.out.code[index].guard = NONE;
         self.out.code[index].counted = false;
+    }
+
+    /// What stands for nothing: no PTX, unless a later version has it.
+    pub fn undefined<T>(&self, what: impl Into<String>) -> Result<T, Problem> {
+        match self.later.get(self.part) {
+            Some(true) => unsupported(what),
+            _ => malformed(what),
+        }
     }
 
     fn unsupported(&mut self, message: String) {

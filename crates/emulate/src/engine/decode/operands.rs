@@ -181,7 +181,7 @@ impl<'a> Decoder<'a> {
             OperandKind::Name(name) => match self.find(name) {
                 Some(Symbol::Register { class, slot }) => Ok((class, slot)),
                 Some(_) => malformed(format!("{name} is not a register")),
-                None => unsupported(format!("register {name}, which is not declared")),
+                None => self.undefined(format!("register {name}, which is not declared")),
             },
             _ => malformed("destination is not a register"),
         }
@@ -237,7 +237,10 @@ impl<'a> Decoder<'a> {
                     self.out.has_reserved_shared |= special.is_reserved_shared();
                     self.special(special)
                 }
-                None => unsupported(format!("name {name}, which is not declared")),
+                None if special::is_predefined(name) => {
+                    unsupported(format!("special register {name}"))
+                }
+                None => self.undefined(format!("name {name}, which is not declared")),
             },
         }
     }
@@ -306,7 +309,7 @@ impl<'a> Decoder<'a> {
                 slot,
             }) => Ok((slot, negated)),
             Some(_) => malformed(format!("{name} is not a predicate")),
-            None => unsupported(format!("predicate {name}, which is not declared")),
+            None => self.undefined(format!("predicate {name}, which is not declared")),
         }
     }
 
@@ -403,7 +406,7 @@ impl<'a> Decoder<'a> {
             Some(Symbol::Function(_)) => {
                 return malformed(format!("{name} is a function, not memory"));
             }
-            None => return unsupported(format!("name {name}, which is not declared")),
+            None => return self.undefined(format!("name {name}, which is not declared")),
         })
     }
 

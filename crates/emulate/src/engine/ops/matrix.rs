@@ -4,6 +4,8 @@
 //! the ISA leaves order and precision of the sum open. Those of f64 are added
 //! one by one, each by a fused multiply-add.
 
+use super::quarters;
+use super::sparse::{Sparsity, selectors};
 use super::sync::gather_lanes;
 use crate::arith::half::{BF16, F16, Half};
 use crate::arith::narrow::{Fp8, fp8_to_f16};
@@ -14,7 +16,7 @@ use crate::engine::inst::{Class, Flow, Handler, Inst};
 use crate::engine::lanes::FULL;
 use crate::engine::warp::Warp;
 use crate::mapping::LANES;
-use ptx::{Mnemonic, Modifier, Operand, Type};
+use ptx::{Mnemonic, Modifier, Operand, OperandKind, Type};
 
 /// `ldmatrix` of 8×8 matrices of 16 bits: `d` lists registers, `a` holds row
 /// addresses, `imm` 1 transposes.
@@ -167,7 +169,8 @@ pub(crate) fn number(kind: u64, bits: u32) -> f64 {
 }
 
 /// Shape and types of an `mma`, packed into `imm`: kind of A, kind of B, rows,
-/// depth, form of C and D (0: f32, 1: f16, 2: s32), `.satfinite`.
+/// depth, form of C and D (0: f32, 1: f16, 2: s32), `.satfinite`, and of a
+/// sparse A the selector, plus 1. Its metadata are in `side`.
 struct Shape {
     a: u64,
     b: u64,
@@ -175,6 +178,7 @@ struct Shape {
     depth: usize,
     sum: u64,
     saturates: bool,
+    sparse: Option<usize>,
 }
 
 impl Shape {
@@ -185,6 +189,7 @@ impl Shape {
             | (self.depth as u64) << 16
             | self.sum << 32
             | u64::from(self.saturates) << 40
+            | self.sparse.map_or(0, |selector| selector as u64 + 1) << 48
     }
 
     fn unpack(imm: u64) -> Shape {
@@ -194,7 +199,8 @@ impl Shape {
             rows: (imm >> 8 & 0xff) as usize,
             depth: (imm >> 16 & 0xff) as usize,
             sum: imm >> 32 & 0xf,
-            saturates: imm >> 40 != 0,
+            saturates: imm >> 40 & 1 != 0,
+            sparse: (imm >> 48 & 0xff).checked_sub(1).map(|it| it as usize),
         }
     }
 }
@@ -214,10 +220,12 @@ fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) 
         depth,
         sum,
         saturates,
+        sparse,
     } = Shape::unpack(inst.imm);
     let program = context.program;
     let list = |index: u32| &program.lists[index as usize];
-    let mut left = vec![0.0; rows * depth];
+    let stored = if sparse.is_some() { depth / 2 } else { depth };
+    let mut left = vec![0.0; rows * stored];
     let mut right = vec![0.0; depth * 8];
     let bands = rows / 8;
     let spread = |kind: u64| 32 / bits_of(kind);
@@ -227,9 +235,17 @@ fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) 
             for e in 0..spread(a) {
                 let row = lane / 4 + 8 * (register % bands);
                 let column = register / bands * 4 * spread(a) + lane % 4 * spread(a) + e;
-                left[row * depth + column] = number(a, value >> (e * bits_of(a)));
+                left[row * stored + column] = number(a, value >> (e * bits_of(a)));
             }
         }
+    }
+    if let Some(selector) = sparse {
+        let sparsity = Sparsity {
+            bits: bits_of(a),
+            depth,
+            selector,
+        };
+        left = sparsity.spread(warp.row::<u32>(context, inst.side), &left, rows);
     }
     for (register, &slot) in list(inst.c).iter().enumerate() {
         let values = warp.row::<u32>(context, slot);
@@ -457,6 +473,8 @@ fn decode_product<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
         Modifier::And,
         Modifier::Xor,
         Modifier::Popc,
+        Modifier::Sp,
+        Modifier::SpOrderedMetadata,
         Modifier::M8n8k4,
         Modifier::M8n8k16,
         Modifier::M8n8k32,
@@ -484,10 +502,10 @@ fn decode_product<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     if a_bits != b_bits {
         return malformed("mma of elements of two sizes");
     }
-    // That of sm_70, of another layout: each quarter of a warp makes one.
-    if (rows, depth) == (8, 4) && !is_double {
-        return unsupported("mma.m8n8k4 of this type");
+    if (rows, depth) == (8, 4) && at == Modifier::F16 {
+        return decode_quarters(d, x, dt, ct);
     }
+    let is_sparse = x.has(Modifier::Sp) || x.has(Modifier::SpOrderedMetadata);
     let (sum, sum_bits) = match (dt, ct) {
         (Modifier::F32, Modifier::F32) => (0, 32),
         (Modifier::F16, Modifier::F16) => (1, 16),
@@ -496,9 +514,17 @@ fn decode_product<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
         _ => return unsupported("mma with sums of two types"),
     };
     let target = registers(d, x.op(0)?, (rows * 8, sum_bits), true)?;
-    let a = registers(d, x.op(1)?, (rows * depth, a_bits), false)?;
+    let stored = if is_sparse { depth / 2 } else { depth };
+    let a = registers(d, x.op(1)?, (rows * stored, a_bits), false)?;
     let b = registers(d, x.op(2)?, (depth * 8, b_bits), false)?;
     let c = registers(d, x.op(3)?, (rows * 8, sum_bits), false)?;
+    let (metadata, sparse) = match is_sparse {
+        false => (0, None),
+        true if is_double || at == Modifier::B1 || rows != 16 => {
+            return unsupported("sparse matrices of this type");
+        }
+        true => decode_metadata(d, x, a_bits, depth)?,
+    };
     let (run, imm): (Handler, u64) = match at {
         Modifier::F64 => (multiply_double, (rows | depth << 8) as u64),
         Modifier::B1 => {
@@ -516,12 +542,70 @@ fn decode_product<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
                 depth,
                 sum,
                 saturates: x.has(Modifier::Satfinite),
+                sparse,
             };
             (multiply, shape.pack())
         }
     };
     d.emit(run, |i| {
-        (i.d, i.a, i.c, i.e, i.b, i.imm) = (target, a, b, c, everyone, imm)
+        (i.d, i.a, i.c, i.e, i.b, i.imm) = (target, a, b, c, everyone, imm);
+        i.side = metadata;
+    });
+    Ok(())
+}
+
+/// Of a sparse A, the register of the metadata and the selector.
+fn decode_metadata<'a>(
+    d: &mut Decoder<'a>,
+    x: &Ins<'a>,
+    bits: usize,
+    depth: usize,
+) -> Result<(u32, Option<usize>), Problem> {
+    let metadata = d.src(x.op(4)?, Class::B32)?;
+    let selector = match x.op(5)?.kind {
+        OperandKind::Integer(value) => usize::try_from(value).ok(),
+        _ => None,
+    };
+    match selector.filter(|selector| *selector < selectors(bits, depth)) {
+        Some(selector) => Ok((metadata, Some(selector))),
+        None => malformed("mma.sp selects lanes that hold no metadata"),
+    }
+}
+
+/// `mma.m8n8k4` of f16: elements of four products.
+fn decode_quarters<'a>(
+    d: &mut Decoder<'a>,
+    x: &Ins<'a>,
+    dt: Modifier,
+    ct: Modifier,
+) -> Result<(), Problem> {
+    let everyone = d.constant32(FULL);
+    let is_half = |ty: Modifier| match ty {
+        Modifier::F16 => Ok(true),
+        Modifier::F32 => Ok(false),
+        _ => unsupported("mma.m8n8k4 with sums of this type"),
+    };
+    let mut orders = x.mods.iter().filter_map(|modifier| match modifier {
+        Modifier::Row => Some(false),
+        Modifier::Col => Some(true),
+        _ => None,
+    });
+    let (Some(a_columns), Some(b_columns)) = (orders.next(), orders.next()) else {
+        return malformed("mma needs the order of A and of B");
+    };
+    let layout = quarters::Layout {
+        a_columns,
+        b_rows: !b_columns,
+        c_half: is_half(ct)?,
+        d_half: is_half(dt)?,
+    };
+    let sum_bits = |half: bool| if half { 16 } else { 32 };
+    let target = registers(d, x.op(0)?, (4 * 64, sum_bits(layout.d_half)), true)?;
+    let a = registers(d, x.op(1)?, (4 * 32, 16), false)?;
+    let b = registers(d, x.op(2)?, (4 * 32, 16), false)?;
+    let c = registers(d, x.op(3)?, (4 * 64, sum_bits(layout.c_half)), false)?;
+    d.emit(quarters::multiply, |i| {
+        (i.d, i.a, i.c, i.e, i.b, i.imm) = (target, a, b, c, everyone, layout.pack())
     });
     Ok(())
 }

@@ -16,7 +16,9 @@ pub(crate) mod integer;
 pub(crate) mod matrix;
 pub(crate) mod memory;
 pub(crate) mod moves;
+mod quarters;
 pub(crate) mod runtime;
+mod sparse;
 pub(crate) mod special;
 pub(crate) mod stack;
 pub(crate) mod surface;
@@ -248,6 +250,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         | Mnemonic::Vmin4
         | Mnemonic::Vmax4
         | Mnemonic::Vset4 => video::decode(d, x),
+        Mnemonic::Unknown => d.undefined("instruction that PTX does not have"),
         _ => unsupported("instruction"),
     }
 }

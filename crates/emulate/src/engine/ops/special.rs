@@ -205,6 +205,23 @@ pub(crate) fn by_name(name: &str) -> Option<Special> {
 /// They lie behind the program's here, before it on a GPU.
 pub(crate) const RESERVED_SHARED: u32 = 1024;
 
+/// Whether PTX has a special register of this name that [`by_name`] may lack:
+/// a vector as a whole, or a counter of the profiler.
+pub(crate) fn is_predefined(name: &str) -> bool {
+    matches!(
+        name,
+        "%tid"
+            | "%ntid"
+            | "%ctaid"
+            | "%nctaid"
+            | "%clusterid"
+            | "%nclusterid"
+            | "%cluster_ctaid"
+            | "%cluster_nctaid"
+            | "%current_graph_exec"
+    ) || name.starts_with("%pm")
+}
+
 /// `%reserved_smem_offset_…` (PTX ISA, chapter 10): where the memory begins and
 /// ends, its size, and two places in it.
 fn reserved(which: &str) -> Option<Special> {
