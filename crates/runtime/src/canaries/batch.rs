@@ -24,13 +24,28 @@ const MOST: usize = 32;
 /// A list of launches should not grow older: a check waits for it.
 const AGE: Duration = Duration::from_micros(200);
 
+/// Kernels that a thread remembers at a time.
+const KERNELS: usize = 256;
+/// Of these, how many are found without a search.
+const FOUND: usize = 64;
+
+/// Kernels that a thread has launched; lists name them by their places here.
+pub(super) type Kernels = Mutex<Vec<Arc<Function>>>;
+
 /// A launch that may have written anywhere.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
-    /// The kernel, if it is known.
-    pub function: Option<Arc<Function>>,
+    /// Which of the thread's kernels.
+    kernel: u32,
     /// Its ordinal.
     pub launch: u64,
+}
+
+impl Item {
+    /// The kernel.
+    pub fn kernel<'a>(&self, kernels: &'a [Arc<Function>]) -> Option<&'a Arc<Function>> {
+        kernels.get(self.kernel as usize)
+    }
 }
 
 /// Where the launches of a list went.
@@ -51,12 +66,15 @@ pub(super) struct Begun {
 }
 
 /// The launches of a thread, all in one stream.
-#[derive(Debug)]
 pub(super) struct Batch {
     begun: Option<Begun>,
     items: Vec<Item>,
     /// Launches that the list may hold, as fast as they come.
     most: usize,
+    kernels: Arc<Kernels>,
+    /// Some of them: the kernel's address, and its place. `kernels` keeps each, so that
+    /// no other gets its address.
+    found: [(usize, u32); FOUND],
 }
 
 impl Default for Batch {
@@ -65,6 +83,8 @@ impl Default for Batch {
             begun: None,
             items: Vec::with_capacity(MOST),
             most: 1,
+            kernels: Arc::default(),
+            found: [(0, 0); FOUND],
         }
     }
 }
@@ -75,23 +95,60 @@ impl Batch {
         self.begun.is_some_and(|begun| begun.target == target)
     }
 
+    /// What its launches have in common; `None` if it has none.
+    pub fn begun(&self) -> Option<Begun> {
+        self.begun
+    }
+
+    /// How many launches it has.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
     /// Adds the first launch. Whether it is full.
-    pub fn begin(&mut self, begun: Begun, item: Item) -> bool {
+    pub fn begin(&mut self, begun: Begun, function: &Arc<Function>, launch: u64) -> bool {
         debug_assert!(self.items.is_empty());
         self.begun = Some(begun);
-        self.add(item)
+        self.add(function, launch)
     }
 
     /// Adds a launch. Whether it is full.
-    pub fn add(&mut self, item: Item) -> bool {
-        self.items.push(item);
+    pub fn add(&mut self, function: &Arc<Function>, launch: u64) -> bool {
+        let kernel = self.place_of(function);
+        self.items.push(Item { kernel, launch });
         self.items.len() >= self.most
     }
 
-    /// What is in it, oldest first, which leaves it empty; `None` if nothing is.
-    pub fn take(&mut self) -> Option<(Begun, std::vec::Drain<'_, Item>)> {
-        let begun = self.begun.take()?;
-        Some((begun, self.items.drain(..)))
+    /// Where a kernel is among the thread's. (Its count of users, which all threads
+    /// share, is left alone where it has been seen before.)
+    fn place_of(&mut self, function: &Arc<Function>) -> u32 {
+        let address = Arc::as_ptr(function) as usize;
+        // Golden ratio: neighbours lie far apart.
+        let spread = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let found = &mut self.found[(spread >> (u64::BITS - FOUND.ilog2())) as usize];
+        if found.0 != address {
+            let mut kernels = self.kernels.lock();
+            let known = kernels.iter().position(|one| Arc::ptr_eq(one, function));
+            let place = known.unwrap_or_else(|| {
+                kernels.push(function.clone());
+                kernels.len() - 1
+            });
+            *found = (address, place as u32);
+        }
+        found.1
+    }
+
+    /// Its launches, oldest first, and the kernels that they name. It goes on empty, in
+    /// the memory of `spare`.
+    pub fn take(&mut self, spare: Vec<Item>) -> (Vec<Item>, Arc<Kernels>) {
+        self.begun = None;
+        let kernels = Arc::clone(&self.kernels);
+        let count = kernels.lock().len();
+        if count >= KERNELS {
+            self.kernels = Arc::default();
+            self.found = [(0, 0); FOUND];
+        }
+        (std::mem::replace(&mut self.items, spare), kernels)
     }
 
     /// A list was full at this time, which began at that: says how many launches
@@ -166,43 +223,46 @@ impl Batches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::functions::tests::function;
 
     const TARGET: Target = Target {
         name: StreamName::Made(7),
         stream: SupportStream::Own,
     };
 
-    fn item(launch: u64) -> Item {
-        Item {
-            function: None,
-            launch,
-        }
-    }
-
-    fn begin(batch: &mut Batch, launch: u64) -> bool {
+    fn begin_with(batch: &mut Batch, function: &Arc<Function>, launch: u64) -> bool {
         let begun = Begun {
             target: TARGET,
             context: 1,
             since: Instant::now(),
         };
-        batch.begin(begun, item(launch))
+        batch.begin(begun, function, launch)
+    }
+
+    fn begin(batch: &mut Batch, launch: u64) -> bool {
+        begin_with(batch, &Arc::new(function(1, "k", 1)), launch)
+    }
+
+    fn launches(batch: &mut Batch) -> Vec<u64> {
+        let (items, _) = batch.take(Vec::new());
+        items.iter().map(|item| item.launch).collect()
     }
 
     #[test]
     fn lists_are_as_long_as_launches_come_fast() {
         let mut batch = Batch::default();
-        let start = Instant::now();
+        let (start, kernel) = (Instant::now(), Arc::new(function(1, "k", 1)));
         assert!(begin(&mut batch, 1), "nothing is known of its speed yet");
-        assert_eq!(batch.take().map(|(_, items)| items.len()), Some(1));
+        assert_eq!(launches(&mut batch), [1]);
         batch.was_full(start, start + Duration::from_micros(5));
         for launch in 1..MOST as u64 {
             let full = match launch {
                 1 => begin(&mut batch, launch),
-                _ => batch.add(item(launch)),
+                _ => batch.add(&kernel, launch),
             };
             assert!(!full);
         }
-        assert!(batch.add(item(MOST as u64)));
+        assert!(batch.add(&kernel, MOST as u64));
         batch.was_full(start, start + Duration::from_millis(1) * MOST as u32);
         assert_eq!(batch.most, 1);
         batch.was_full(start, start);
@@ -219,9 +279,8 @@ mod tests {
         });
         let mut found = Vec::new();
         batches.each(|batch| {
-            let (begun, items) = batch.take().expect("not empty");
-            assert_eq!(begun.target, TARGET);
-            found.extend(items.map(|item| item.launch));
+            assert!(batch.is_for(TARGET));
+            found.extend(launches(batch));
         });
         assert_eq!(found, [3]);
         batches.each(|_| panic!("it was taken"));
@@ -233,6 +292,23 @@ mod tests {
         let (one, other) = (Batches::default(), Batches::default());
         one.own(|batch| begin(&mut batch.lock(), 1));
         other.own(|batch| assert!(!batch.lock().is_for(TARGET)));
-        one.each(|batch| assert!(batch.take().is_some()));
+        one.each(|batch| assert_eq!(launches(batch), [1]));
+    }
+
+    #[test]
+    fn kernels_are_told_apart_however_many_there_are() {
+        let mut batch = Batch::default();
+        let all: Vec<_> = (0..KERNELS as u64 + 10)
+            .map(|handle| Arc::new(function(handle, &format!("k{handle}"), 1)))
+            .collect();
+        for _ in 0..2 {
+            for one in &all {
+                begin_with(&mut batch, one, one.handle);
+                let (items, kernels) = batch.take(Vec::new());
+                let kernels = kernels.lock();
+                let named = items[0].kernel(&kernels).expect("it is remembered");
+                assert!(Arc::ptr_eq(named, one) && kernels.len() <= KERNELS);
+            }
+        }
     }
 }

@@ -14,9 +14,10 @@
 //! launches between the check that shows it and the one before.
 
 use super::Canaries;
-use super::batch::{Batches, Begun, Item, Target};
+use super::batch::{Batches, Begun, Target};
 use super::history::{Checked, Launched, Reach, Waited};
 use super::pending::{Pending, Slots, State};
+use crate::functions::Function;
 use crate::request::{Submitted, Unchecked};
 use crate::streams::{StreamName, Where};
 use driver::{DriverError, SupportLaunch, SupportStream};
@@ -26,6 +27,7 @@ use model::layout::canary::{
 use model::{CanaryCoverage, DeviceAddress};
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -212,14 +214,12 @@ impl Canaries {
             0 => self.launches.next(),
             known => known,
         };
-        if matches!(reach, Reach::All) && stack.is_none() {
-            let item = Item {
-                function: function.cloned(),
-                launch: ordinal,
-            };
-            if self.gather(item, launch.place).is_some() {
-                return;
-            }
+        if matches!(reach, Reach::All)
+            && stack.is_none()
+            && let Some(function) = function
+            && self.gather(function, ordinal, launch.place).is_some()
+        {
+            return;
         }
         // Its place in the order is known when it is put there.
         let launched = Launched {
@@ -235,7 +235,7 @@ impl Canaries {
 
     /// Puts a launch into the list of the calling thread; a check follows later.
     /// `None`: it is to be followed by itself.
-    fn gather(&self, item: Item, place: Where) -> Option<()> {
+    fn gather(&self, function: &Arc<Function>, launch: u64, place: Where) -> Option<()> {
         let checks = &self.checks;
         let Where::Stream {
             name,
@@ -255,7 +255,7 @@ impl Canaries {
         let due = checks.batches.own(|batch| {
             let mut batch = batch.lock();
             let is_full = if batch.is_for(target) {
-                batch.add(item)
+                batch.add(function, launch)
             } else {
                 let context = name.context_or_current(self.env.driver());
                 let mut state = checks.state.lock();
@@ -270,7 +270,7 @@ impl Canaries {
                     context,
                     since,
                 };
-                batch.begin(begun, item)
+                batch.begin(begun, function, launch)
             };
             if !is_full {
                 return Some(None);

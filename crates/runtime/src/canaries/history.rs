@@ -1,6 +1,7 @@
 //! What has happened to canaries, in one order: launches, checks and waits of
 //! the host, and so which launches a check that shows damage can mean.
 
+use super::batch::{Item, Kernels};
 use super::pending::Slots;
 use crate::functions::Function;
 use crate::streams::StreamName;
@@ -9,9 +10,9 @@ use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Launches, checks and waits remembered for findings. Every launch writes to this
-/// memory in turn: it is to stay in the second cache, from which the driver's own
-/// launches displace little. Checks are rarely more than a hundred launches apart.
+/// Launches, checks and waits remembered for findings. Launches write to this memory
+/// in turn: it is to stay in the second cache, from which the driver's own launches
+/// displace little. Checks are rarely more than a hundred launches apart.
 const REMEMBERED: usize = 1 << 11;
 
 /// The buffers that a kernel could write to.
@@ -35,6 +36,30 @@ pub(crate) struct Launched {
     pub stack: Stack,
 }
 
+/// Launches of a thread that may have written anywhere, one after the other.
+pub(super) struct Gathered {
+    /// The place of the first in the order; the others follow it.
+    pub first: u64,
+    pub stream: StreamName,
+    pub items: Vec<Item>,
+    pub kernels: Arc<Kernels>,
+}
+
+impl Gathered {
+    fn launches(&self) -> Vec<Launched> {
+        let kernels = self.kernels.lock();
+        let launched = |(order, item): (u64, &Item)| Launched {
+            order,
+            stream: Some(self.stream),
+            kernels: item.kernel(&kernels).cloned().into_iter().collect(),
+            reach: Reach::All,
+            launch: item.launch,
+            stack: None,
+        };
+        (self.first..).zip(&self.items).map(launched).collect()
+    }
+}
+
 /// A check, for findings.
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
@@ -55,6 +80,9 @@ pub(super) struct Waited {
 #[derive(Default)]
 pub(super) struct History {
     launched: VecDeque<Launched>,
+    gathered: VecDeque<Gathered>,
+    /// Launches in these.
+    in_gathered: usize,
     checked: VecDeque<Checked>,
     waited: VecDeque<Waited>,
 }
@@ -69,6 +97,21 @@ fn push<T>(list: &mut VecDeque<T>, item: T) {
 impl History {
     pub fn launched(&mut self, launched: Launched) {
         push(&mut self.launched, launched);
+    }
+
+    /// Launches were made together. Returns an empty list, for the next ones.
+    pub fn gathered(&mut self, gathered: Gathered) -> Vec<Item> {
+        self.in_gathered += gathered.items.len();
+        self.gathered.push_back(gathered);
+        let mut spare = Vec::new();
+        while self.in_gathered > REMEMBERED
+            && let Some(old) = self.gathered.pop_front()
+        {
+            self.in_gathered -= old.items.len();
+            spare = old.items;
+            spare.clear();
+        }
+        spare
     }
 
     pub fn checked(&mut self, checked: Checked) {
@@ -105,15 +148,14 @@ impl History {
             Reach::All => true,
             Reach::Named(named) => named.iter().any(|(_, _, known)| *known == serial),
         };
-        let mut found: Vec<Launched> = self
-            .launched
-            .iter()
-            .filter(|launched| {
-                launched.order < this.order
-                    && !before.is_some_and(|before| ended_before(launched, before))
-            })
-            .cloned()
-            .collect();
+        let could = |launched: &Launched| {
+            launched.order < this.order
+                && !before.is_some_and(|before| ended_before(launched, before))
+        };
+        let gathered = self.gathered.iter().flat_map(Gathered::launches);
+        let gathered = gathered.filter(|launched| could(launched));
+        let launched = self.launched.iter().filter(|launched| could(launched));
+        let mut found: Vec<Launched> = launched.cloned().chain(gathered).collect();
         // None was given the buffer: one has left another far enough.
         if found.iter().any(reaches) {
             found.retain(reaches);

@@ -3,9 +3,9 @@
 //! than checks were seen to take.
 
 use super::Canaries;
-use super::batch::{Batch, Begun, Target};
+use super::batch::{Batch, Begun, Item, Target};
 use super::checks::{Checks, stamp};
-use super::history::{History, Launched, Reach};
+use super::history::{Gathered, History, Reach};
 use crate::functions::Function;
 use crate::streams::StreamName;
 use driver::SupportStream;
@@ -90,6 +90,8 @@ pub(super) struct State {
     /// Where the next look at a part of all slots begins.
     pub cursor: u32,
     pub history: History,
+    /// Memory for the next list of launches.
+    spare: Vec<Item>,
     /// Checks whose stamps were read.
     stamped: u64,
     pub graph_kernels: Vec<(Arc<Function>, Stack)>,
@@ -106,6 +108,7 @@ impl Default for State {
             host: GAP,
             cursor: 0,
             history: History::default(),
+            spare: Vec::new(),
             stamped: 0,
             graph_kernels: Vec::new(),
             counts: CanaryCoverage::default(),
@@ -137,22 +140,18 @@ impl State {
 
     /// Takes over the launches of a list. Returns where they went.
     pub fn take_over(&mut self, checks: &Checks, batch: &mut Batch) -> Option<Begun> {
-        let (begun, items) = batch.take()?;
-        let name = begun.target.name;
+        let begun = batch.begun()?;
+        let count = batch.len() as u64;
         let pending = self.pending_in(begun);
-        pending.launches += items.len() as u64;
+        pending.launches += count;
         pending.slots.all = true;
-        let first = checks.orders(items.len() as u64);
-        for (order, item) in (first..).zip(items) {
-            self.history.launched(Launched {
-                order,
-                stream: Some(name),
-                kernels: item.function.into_iter().collect(),
-                reach: Reach::All,
-                launch: item.launch,
-                stack: None,
-            });
-        }
+        let (items, kernels) = batch.take(std::mem::take(&mut self.spare));
+        self.spare = self.history.gathered(Gathered {
+            first: checks.orders(count),
+            stream: begun.target.name,
+            items,
+            kernels,
+        });
         Some(begun)
     }
 

@@ -113,28 +113,10 @@ pub(crate) fn put_back(function: Arc<Function>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::{Counts, Functions, KernelCopies};
-    use crate::proof::Answers;
-    use crate::seen::Seen;
-    use std::sync::atomic::{AtomicBool, AtomicU32};
+    use crate::functions::{Functions, tests};
 
     fn function(handle: u64, module: u64, name: &str) -> Function {
-        Function {
-            handle,
-            in_library: false,
-            name: name.to_owned(),
-            module,
-            copies: KernelCopies::default(),
-            entry: None,
-            plan: None,
-            excluded: false,
-            most_threads: [const { AtomicU32::new(0) }; 2],
-            limit_known: AtomicBool::new(false),
-            stacks: AtomicU32::new(0),
-            answers: Answers::default(),
-            seen: Seen::default(),
-            counts: Counts::default(),
-        }
+        tests::function(handle, name, module)
     }
 
     fn name(functions: &Functions, handle: u64) -> Option<String> {

@@ -406,10 +406,11 @@ fn add(coverage: &mut Coverage, function: &Function) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn function(handle: u64, name: &str, module: u64) -> Function {
+    /// A kernel of which only this is known.
+    pub fn function(handle: u64, name: &str, module: u64) -> Function {
         Function {
             handle,
             in_library: false,

@@ -25,8 +25,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Places of a thread for kernels; those that share one displace each other.
-const PLACES: usize = 64;
+/// Places of a thread for kernels; more than [`WAYS`] that share one displace each
+/// other. (A step of training in PyTorch launches some fifty.)
+const PLACES: usize = 256;
 /// Launches kept in a place: programs swap two buffers.
 const WAYS: usize = 2;
 

@@ -57,6 +57,8 @@ type Slot = Mutex<Option<Launch>>;
 /// allocates nor waits for the cache.
 pub(crate) struct Launches {
     env: Arc<Env>,
+    /// How many call stacks of launches are kept of what counts them.
+    kept: u32,
     /// The ordinal of the newest.
     newest: AtomicU64,
     chunks: Box<[OnceLock<Box<[Slot]>>]>,
@@ -69,6 +71,7 @@ pub(crate) struct Launches {
 impl Launches {
     pub fn new(env: Arc<Env>) -> Launches {
         Launches {
+            kept: env.settings().launch_backtraces,
             env,
             newest: AtomicU64::new(0),
             chunks: (0..REMEMBERED / CHUNK).map(|_| OnceLock::new()).collect(),
@@ -130,9 +133,8 @@ impl Launches {
     /// The call stack of a launch, for as many as are kept of those that
     /// `captured` counts.
     pub fn capture_stack(&self, captured: &AtomicU32) -> Stack {
-        let kept = self.env.settings().launch_backtraces;
-        let is_kept = captured.load(Ordering::Relaxed) < kept
-            && captured.fetch_add(1, Ordering::Relaxed) < kept;
+        let is_kept = captured.load(Ordering::Relaxed) < self.kept
+            && captured.fetch_add(1, Ordering::Relaxed) < self.kept;
         match is_kept {
             true => self.env.stack(),
             false => None,
