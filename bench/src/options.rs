@@ -3,6 +3,7 @@
 use crate::turns::{Runner, Variant};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -77,6 +78,33 @@ impl Places {
             rows,
         }
         .write(&self.json)
+    }
+
+    /// The rows of the results that are there, which must be of the same commit, and
+    /// of this device: its name, and its driver's.
+    ///
+    /// # Errors
+    ///
+    /// There are none, or they are of another commit or device.
+    pub fn earlier<R: DeserializeOwned>(
+        &self,
+        (device, driver): &(String, String),
+    ) -> Result<Vec<R>> {
+        let path = self.json.display();
+        let text = std::fs::read_to_string(&self.json)
+            .with_context(|| format!("failed to read {path}, with which --resume goes on"))?;
+        let results: Results<serde_json::Value, R> = serde_json::from_str(&text)
+            .with_context(|| format!("{path} holds no results of this bench"))?;
+        let was = &results.provenance;
+        ensure!(
+            was.commit == self.commit && was.device == *device && was.driver == *driver,
+            "{path} holds results of commit `{}` on {} ({}), not of `{}` on {device} ({driver}): run without --resume",
+            was.commit,
+            was.device,
+            was.driver,
+            self.commit,
+        );
+        Ok(results.rows)
     }
 }
 

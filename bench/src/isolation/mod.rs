@@ -30,8 +30,9 @@ use attacks::{ATTACKS, Attack, Kind};
 use control::Control;
 use manager::Manager;
 use neighbour::{Fate, Neighbour};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -73,6 +74,10 @@ pub struct Isolation {
     /// Messages of each type that must reach the manager.
     #[arg(long, default_value_t = 1000)]
     messages: u64,
+    /// Goes on with the results in `--json`, of the same commit on the same device:
+    /// attacks that were made there are not made again.
+    #[arg(long)]
+    resume: bool,
 }
 
 impl Isolation {
@@ -132,16 +137,16 @@ pub struct Bench<'b> {
 }
 
 /// One attack.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Row {
-    class: &'static str,
-    attack: &'static str,
+    class: Cow<'static, str>,
+    attack: Cow<'static, str>,
     attempts: u64,
     /// What it did in the neighbour's own context.
-    control: &'static str,
+    control: Cow<'static, str>,
     /// What became of the neighbour.
-    neighbour: &'static str,
-    outcome: &'static str,
+    neighbour: Cow<'static, str>,
+    outcome: Cow<'static, str>,
     /// Rounds that the neighbour finished meanwhile.
     rounds: usize,
     #[serde(flatten)]
@@ -154,11 +159,16 @@ struct Row {
 ///
 /// Something does not start, or fails without an attack.
 pub fn measure(options: &Isolation) -> Result<()> {
+    let device = device_or_processor(options.is_on_gpu());
+    let mut rows = match options.resume {
+        true => earlier(&options.places, &device)?,
+        false => Vec::new(),
+    };
     let mut bench = Bench::new(options)?;
-    let mut rows = Vec::new();
     let start = Instant::now();
     for attack in ATTACKS {
-        if !options.asks_for(attack) {
+        let is_there = rows.iter().any(|row| row.attack == attack.name);
+        if is_there || !options.asks_for(attack) {
             continue;
         }
         // One that could not be made must not cost the results of all others.
@@ -181,22 +191,30 @@ pub fn measure(options: &Isolation) -> Result<()> {
             row.more.get("note").and_then(Value::as_str).unwrap_or(""),
         );
         rows.push(row);
+        // A run that is cut off leaves what it has, and another one goes on.
+        let (device, summary) = (device.clone(), summary(&rows));
+        options.places.write_of(device, summary, rows.clone())?;
     }
-    let summary = summary(&rows);
-    println!("{}", serde_json::to_string_pretty(&summary)?);
-    let device = device_or_processor(options.is_on_gpu());
+    println!("{}", serde_json::to_string_pretty(&summary(&rows))?);
     let failed: Vec<&str> = rows
         .iter()
         .filter(|row| row.outcome == NOT_MADE)
-        .map(|row| row.attack)
+        .map(|row| &*row.attack)
         .collect();
     let failed = failed.join(", ");
-    options.places.write_of(device, summary, rows)?;
     ensure!(
         failed.is_empty(),
         "attacks that could not be made: {failed}"
     );
     Ok(())
+}
+
+/// The attacks that an earlier run has made. Those that it could not make are tried
+/// again.
+fn earlier(places: &Places, device: &(String, String)) -> Result<Vec<Row>> {
+    let rows: Vec<Row> = places.earlier(device)?;
+    let is_made = |row: &Row| row.outcome != NOT_MADE;
+    Ok(rows.into_iter().filter(is_made).collect())
 }
 
 /// The outcome of an attack that the bench could not make.
@@ -206,12 +224,12 @@ fn not_made(attack: &Attack, error: &anyhow::Error) -> Row {
     let mut more = Map::new();
     more.insert("note".into(), json!(format!("{error:#}")));
     Row {
-        class: attack.class,
-        attack: attack.name,
+        class: attack.class.into(),
+        attack: attack.name.into(),
         attempts: 0,
-        control: NOT_MADE,
-        neighbour: NOT_MADE,
-        outcome: NOT_MADE,
+        control: NOT_MADE.into(),
+        neighbour: NOT_MADE.into(),
+        outcome: NOT_MADE.into(),
         rounds: 0,
         more,
     }
@@ -353,12 +371,12 @@ impl<'b> Bench<'b> {
             made.more.insert("note".into(), json!(why));
         }
         Ok(Row {
-            class: attack.class,
-            attack: attack.name,
+            class: attack.class.into(),
+            attack: attack.name.into(),
             attempts: made.attempts,
-            control: control.name(),
-            neighbour: fate.name(),
-            outcome,
+            control: control.name().into(),
+            neighbour: fate.name().into(),
+            outcome: outcome.into(),
             rounds,
             more: made.more,
         })
@@ -389,10 +407,10 @@ fn outcome(control: Control, fate: &Fate, is_faulty: bool, made: &Made) -> &'sta
 fn summary(rows: &[Row]) -> Map<String, Value> {
     let counted: Vec<&Row> = rows
         .iter()
-        .filter(|row| !["not shown", NOT_MADE].contains(&row.outcome))
+        .filter(|row| !["not shown", NOT_MADE].contains(&&*row.outcome))
         .collect();
     let count = |is_so: &dyn Fn(&Row) -> bool| counted.iter().filter(|row| is_so(row)).count();
-    let classes: BTreeSet<&str> = counted.iter().map(|row| row.class).collect();
+    let classes: BTreeSet<&str> = counted.iter().map(|row| &*row.class).collect();
     let attempts: u64 = counted.iter().map(|row| row.attempts).sum();
     let mut out = Map::new();
     let mut put = |name: &str, number: Value| out.insert(name.into(), number);
@@ -400,7 +418,9 @@ fn summary(rows: &[Row]) -> Map<String, Value> {
     put("survived", json!(count(&|row| row.neighbour == "unharmed")));
     put(
         "contained",
-        json!(count(&|row| ["contained", "refused"].contains(&row.outcome))),
+        json!(count(
+            &|row| ["contained", "refused"].contains(&&*row.outcome)
+        )),
     );
     put("refused", json!(count(&|row| row.outcome == "refused")));
     let all = |outcome: &str| rows.iter().filter(|row| row.outcome == outcome).count();
@@ -423,22 +443,50 @@ fn summary(rows: &[Row]) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     fn row(class: &'static str, control: &'static str, outcome: &'static str) -> Row {
         Row {
-            class,
-            attack: "a",
+            class: class.into(),
+            attack: "a".into(),
             attempts: 10,
-            control,
-            neighbour: if outcome == "harmed" {
-                "stalled"
-            } else {
-                "unharmed"
+            control: control.into(),
+            neighbour: match outcome {
+                "harmed" => "stalled".into(),
+                _ => "unharmed".into(),
             },
-            outcome,
+            outcome: outcome.into(),
             rounds: 3,
             more: Map::new(),
         }
+    }
+
+    #[derive(clap::Parser)]
+    struct Parsed {
+        #[command(flatten)]
+        places: Places,
+    }
+
+    #[test]
+    fn a_run_goes_on_with_results_of_its_commit_and_device_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let json = folder.path().join("isolation.json");
+        let places = |commit: &str| {
+            let mut arguments = vec!["bench", "--programs", ".", "--ringfence", "r"];
+            arguments.extend(["--commit", commit, "--json", json.to_str().unwrap()]);
+            Parsed::try_parse_from(arguments).unwrap().places
+        };
+        let device = ("a device".to_owned(), "1.0".to_owned());
+        assert!(earlier(&places("c"), &device).is_err(), "there are none");
+        let rows = vec![row("a", "ended", "contained"), row("b", NOT_MADE, NOT_MADE)];
+        let of = places("c");
+        of.write_of(device.clone(), summary(&rows), rows).unwrap();
+        let found = earlier(&of, &device).unwrap();
+        assert_eq!(found.len(), 1, "what was not made is tried again");
+        assert_eq!((&*found[0].class, found[0].attempts), ("a", 10));
+        assert!(earlier(&places("d"), &device).is_err());
+        let other = ("another".to_owned(), device.1);
+        assert!(earlier(&of, &other).is_err());
     }
 
     #[test]
