@@ -47,7 +47,9 @@ use crate::sites::Sites;
 use crate::support::RecordCode;
 use crate::{device_heap, device_runtime, support};
 use across::FunctionSummary;
-use analysis::{Analysis, Lost, ModuleSymbols, Nameable, Program, Texts, end_of_declarations};
+use analysis::{
+    Analysis, Endings, Lost, ModuleSymbols, Nameable, Program, Texts, end_of_declarations,
+};
 use callees::{Done, finish_allocations, finish_entries, stack_is_unknown};
 use demand::About;
 use emit::Reports;
@@ -86,6 +88,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         texts: Texts::of(&module),
         checked,
         trap: options.trap,
+        endings: Endings::of(&module),
         record: RecordCode::of(&module, tag),
         shadow: options.shadow,
         sites: Sites::of(&module),
@@ -172,6 +175,8 @@ struct Pass<'x, 'a> {
     checked: Checked,
     /// Threads that fail a check trap.
     trap: bool,
+    /// What may end kernels before threads exit.
+    endings: Endings<'a>,
     /// The code that writes records.
     record: RecordCode,
     /// See [`Options::shadow`].
@@ -398,6 +403,7 @@ impl<'x, 'a> Pass<'x, 'a> {
             Reports {
                 record: &self.record,
                 traps: self.trap,
+                endings: &self.endings,
             },
             body::Heap {
                 calls: &summary.heap_calls,
