@@ -598,7 +598,10 @@ fn keeps_unless_null(pointer: Op<'_>, outside: Op<'_>, again: bool, out: &mut St
     line!(out, "setp.ge.u64 {OTHER}, {pointer}, {NULL_PAGE};");
     line!(out, "setp.eq.or.s32 {OTHER}, {SITE}, 0, {OTHER};");
     if again {
-        line!(out, "setp.eq.or.s64 {OTHER}, {ADDRESS}, {pointer}, {OTHER};");
+        line!(
+            out,
+            "setp.eq.or.s64 {OTHER}, {ADDRESS}, {pointer}, {OTHER};"
+        );
     }
     line!(out, "and.pred {OTHER}, {OTHER}, {outside};");
 }

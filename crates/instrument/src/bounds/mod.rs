@@ -256,11 +256,8 @@ impl<'x, 'a> Pass<'x, 'a> {
                 });
                 residual = elided.map(|elided| self.residual(&mut summary, elided, size));
             }
-            self.entry(
-                &summary,
-                launch_parameter.filter(|_| checked),
-                (proof, residual),
-            );
+            let launch_parameter = launch_parameter.filter(|_| checked);
+            self.entry(&summary, checked, launch_parameter, (proof, residual));
         } else {
             if summary.is_checked_in_place && checked {
                 summary.plan.launch = false;
@@ -327,13 +324,14 @@ impl<'x, 'a> Pass<'x, 'a> {
     fn entry(
         &mut self,
         summary: &FunctionSummary<'_, '_>,
+        has_copy: bool,
         launch_parameter: Option<ParameterSlot>,
         (proof, residual): (Result<Program, Obstacle>, Option<Residual>),
     ) {
         let (plan, name) = (&summary.plan, summary.function.name);
         self.entries.push(EntryPlan {
             name: name.to_owned(),
-            checked_name: summary.changes().then(|| format!("{CHECKED_PREFIX}{name}")),
+            checked_name: has_copy.then(|| format!("{CHECKED_PREFIX}{name}")),
             parameters: summary.slots.clone(),
             parameter_bytes: summary.parameter_bytes,
             launch_parameter,

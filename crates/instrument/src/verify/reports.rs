@@ -83,9 +83,7 @@ impl State {
         let text = input.new;
         let after = reads(text, at, &format!("setp.ge.u64 {OTHER},"))?;
         let pointer = word(text, after).trim_end_matches(',');
-        let not_null = format!(
-            "{pointer}, 4096; setp.eq.or.s32 {OTHER}, {SITE}, 0, {OTHER};"
-        );
+        let not_null = format!("{pointer}, 4096; setp.eq.or.s32 {OTHER}, {SITE}, 0, {OTHER};");
         let after = reads(text, after, &not_null)?;
         let same = format!("setp.eq.or.s64 {OTHER}, {ADDRESS}, {pointer}, {OTHER};");
         let after = reads(text, after, &same).unwrap_or(after);

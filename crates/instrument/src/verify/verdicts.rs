@@ -172,6 +172,7 @@ impl State {
         };
         let guard = match &self.reports.unless_null {
             Some(verdict) if guard == OTHER => verdict.clone(),
+            Some(verdict) if guard == *verdict => return false,
             _ => guard,
         };
         let raw = self.text(instruction, 1);
