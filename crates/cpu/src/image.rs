@@ -6,47 +6,14 @@
 
 use crate::convert::list;
 use crate::session::say;
+use driver::linked;
 use driver::sys::{CUjit_option, CUresult};
 use emulate::device::Device;
 use fatbin::ModulePart;
 use std::ffi::c_void;
 
-/// Head of a linked image: this, the count of texts as u64, and each with its
-/// length as u64 before it.
-const LINKED: [u8; 8] = *b"\x01RFLINK\x01";
-
 /// Largest PTX text that is decompressed, in bytes.
 const LARGEST: u64 = 1 << 30;
-
-/// Packs texts into one image.
-pub fn pack(texts: &[String]) -> Vec<u8> {
-    let mut image = LINKED.to_vec();
-    image.extend((texts.len() as u64).to_le_bytes());
-    for text in texts {
-        image.extend((text.len() as u64).to_le_bytes());
-        image.extend(text.as_bytes());
-    }
-    image
-}
-
-/// # Safety
-/// `image` points to what [`pack`] made.
-unsafe fn unpack(image: *const u8) -> Option<Vec<String>> {
-    // SAFETY: `pack` wrote the count after the head.
-    let count = unsafe { image.add(LINKED.len()).cast::<u64>().read_unaligned() };
-    let mut texts = Vec::new();
-    let mut offset = LINKED.len() + 8;
-    for _ in 0..count {
-        // SAFETY: `pack` wrote the length here and that many bytes after it.
-        let bytes = unsafe {
-            let length = image.add(offset).cast::<u64>().read_unaligned() as usize;
-            std::slice::from_raw_parts(image.add(offset + 8), length)
-        };
-        offset += 8 + bytes.len();
-        texts.push(std::str::from_utf8(bytes).ok()?.to_owned());
-    }
-    Some(texts)
-}
 
 /// PTX texts of an image.
 ///
@@ -56,15 +23,9 @@ pub unsafe fn texts(image: *const c_void) -> Result<Vec<String>, CUresult> {
     if image.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: every image has four bytes, and one that starts like a linked
-    // one has the rest.
-    let is_linked = unsafe {
-        image.cast::<[u8; 4]>().read() == *LINKED.first_chunk().unwrap_or(&[0; 4])
-            && image.cast::<[u8; 8]>().read() == LINKED
-    };
-    if is_linked {
-        // SAFETY: only `pack` writes this head.
-        return unsafe { unpack(image.cast()) }.ok_or(CUresult::CUDA_ERROR_INVALID_IMAGE);
+    // SAFETY: this function's promise.
+    if let Some(texts) = unsafe { linked::texts(image) } {
+        return Ok(texts.into_iter().map(str::to_owned).collect());
     }
     // SAFETY: this function's promise.
     let parts = unsafe {

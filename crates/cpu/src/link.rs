@@ -4,6 +4,7 @@ use crate::convert::{functions, name, put, put_if};
 use crate::image;
 use crate::session::say;
 use driver::image::parts_of_file;
+use driver::linked;
 use driver::sys::*;
 use emulate::device::Device;
 use std::ffi::{c_char, c_void};
@@ -75,7 +76,7 @@ functions! { gpu;
         add_file(gpu, state, kind, name(path)?)
     }
     fn cuLinkComplete(state: CUlinkState, cubin: *mut *mut c_void, size: *mut usize) {
-        let made = image::pack(&gpu.linker_texts(state.0)?);
+        let made = linked::pack(&gpu.linker_texts(state.0)?);
         let (image, bytes) = gpu.lent().image(state.0, made);
         put_if(size, bytes);
         put(cubin, image)

@@ -1,6 +1,7 @@
 //! Code that a program hands to the driver as a bare pointer: what it is, and
 //! where it ends.
 
+use crate::linked;
 use fatbin::ModulePart;
 use std::ffi::{CStr, c_void};
 
@@ -9,7 +10,8 @@ use std::ffi::{CStr, c_void};
 ///
 /// # Safety
 /// `image` is what a program passes to cuModuleLoadData or cuLibraryLoadData:
-/// a fat binary or its wrapper, an ELF file, or NUL-terminated text, in memory
+/// a fat binary or its wrapper, an ELF file, NUL-terminated text, or what the
+/// linker of the CPU device made, in memory
 /// that stays as it is while the parts are in use.
 pub unsafe fn parts<'a>(
     image: *const c_void,
@@ -35,6 +37,10 @@ pub unsafe fn parts<'a>(
             unsafe { elf(image.cast()) }.into_iter().collect()
         }
         _ => {
+            // SAFETY: as this function's.
+            if let Some(texts) = unsafe { linked::texts(image) } {
+                return texts.into_iter().map(ModulePart::Ptx).collect();
+            }
             // SAFETY: neither of the binary forms, so NUL-terminated text.
             let text = unsafe { CStr::from_ptr(image.cast()) };
             text.to_str().map(ModulePart::Ptx).into_iter().collect()

@@ -27,6 +27,7 @@ mod generated;
 pub mod gpu;
 mod host_mapping;
 pub mod image;
+pub mod linked;
 pub mod resolver;
 mod support;
 

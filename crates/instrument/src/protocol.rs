@@ -74,6 +74,9 @@ pub(crate) mod register {
     pub(crate) const RECORD_BASE: &str = "%__rf_record_base";
     /// See `RECORD_BASE`.
     pub(crate) const RECORD_SIZE: &str = "%__rf_record_size";
+    /// The last site that the thread has recorded, in code that may end other than
+    /// by an exit; zero if there is none.
+    pub(crate) const REPORTED: &str = "%__rf_reported";
     /// A part of the record that is being written.
     pub(crate) const RECORD_WORD: &str = "%__rf_record_word";
     /// What is added to it.

@@ -18,12 +18,17 @@ use crate::patch::{Patch, line};
 use crate::protocol::LABEL_PREFIX;
 use crate::shadow;
 use crate::support::RecordCode;
-use analysis::{Analysis, Definition, Nameable, Register, Root, RootId, ValueId};
+use analysis::{
+    Analysis, Definition, Endings, Nameable, Register, Root, RootId, ValueId, first_store,
+};
 use model::layout::UNBOUNDED;
 use model::layout::shadow::Encoding;
 use ptx::table::Extent;
 use ptx::{Guard, Instruction, Mnemonic, OperandKind};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Pointers below this are null, with an offset.
+const NULL_PAGE: u64 = 4096;
 
 /// What happens once a check has failed.
 #[derive(Clone, Copy)]
@@ -32,6 +37,8 @@ pub(super) struct Reports<'x> {
     pub(super) record: &'x RecordCode,
     /// A thread that fails a check traps there.
     pub(super) traps: bool,
+    /// What may end the kernel before the thread exits.
+    pub(super) endings: &'x Endings<'x>,
 }
 
 pub(super) struct Emit<'x, 'm, 'a> {
@@ -53,6 +60,9 @@ pub(super) struct Emit<'x, 'm, 'a> {
     pub(super) refreshed: bool,
     /// Numbers of the arguments that are looked up, by call and argument.
     pub(super) passed: FxHashMap<(u32, u32), u32>,
+    /// The instructions before which a thread writes its record, although it may
+    /// go on behind what they belong to.
+    pub(super) may_end_in: FxHashSet<u32>,
 }
 
 #[derive(Default)]
@@ -80,7 +90,14 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             last_owner: None,
             refreshed: false,
             passed: FxHashMap::default(),
+            may_end_in: FxHashSet::default(),
         };
+        if !plan.is_empty() {
+            let instructions = analysis.code.instructions.iter().enumerate();
+            let ends = instructions.filter(|(_, i)| reports.endings.may_end_in(i.instruction));
+            emit.may_end_in
+                .extend(ends.map(|(index, _)| first_store(analysis, index) as u32));
+        }
         for group in plan.checked_groups() {
             if let (
                 Source::Root(root),
@@ -283,13 +300,20 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         // Right after its twin, all but the site is in place already.
         let again = group.twin.is_some() && self.last_owner == Some(owner);
         self.last_owner = Some(owner);
+        let keeps = match self.may_be_read(group) {
+            true => {
+                keeps_unless_null(pointer, outside, group.twin.is_some(), out);
+                OTHER
+            }
+            false => outside,
+        };
         if !host_knows && !again {
-            line!(out, "@{outside} mov.b64 {RECORD_BASE}, {base};");
-            line!(out, "@{outside} mov.b64 {RECORD_SIZE}, {size};");
+            line!(out, "@{keeps} mov.b64 {RECORD_BASE}, {base};");
+            line!(out, "@{keeps} mov.b64 {RECORD_SIZE}, {size};");
         }
-        line!(out, "@{outside} mov.u32 {SITE}, {};", group.site.0);
+        line!(out, "@{keeps} mov.u32 {SITE}, {};", group.site.0);
         if !again {
-            line!(out, "@{outside} mov.b64 {ADDRESS}, {pointer};");
+            line!(out, "@{keeps} mov.b64 {ADDRESS}, {pointer};");
         }
         if group.redirects {
             line!(
@@ -300,6 +324,22 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         }
         if let (true, Some(guard)) = (group.skips, guard) {
             goes_on(Op::Family(GO, number), guard, outside, out);
+        }
+    }
+
+    /// Whether a pointer may be what an earlier access read, which then may have
+    /// failed its check.
+    fn may_be_read(&self, group: &Group) -> bool {
+        let source = match group.source {
+            Source::Byte => group.proves,
+            source => source,
+        };
+        let of = |root| self.analysis.provenance.root(root);
+        match (source, group.base) {
+            _ if group.in_doubt => true,
+            (Source::Root(root), _) => is_found_on_device(self.analysis, of(root)),
+            (Source::Shadow(_) | Source::Weak, Base::Register(_)) => true,
+            _ => false,
         }
     }
 
@@ -549,6 +589,21 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             outside_only(outside, register, negated, out);
         }
     }
+}
+
+/// Sets `OTHER` where a failed check is kept for the record. A null pointer is
+/// what a read gives that failed its check: it does not displace what failed
+/// before. What does a second access by the same verdict is kept, too.
+fn keeps_unless_null(pointer: Op<'_>, outside: Op<'_>, again: bool, out: &mut String) {
+    line!(out, "setp.ge.u64 {OTHER}, {pointer}, {NULL_PAGE};");
+    line!(out, "setp.eq.or.s32 {OTHER}, {SITE}, 0, {OTHER};");
+    if again {
+        line!(
+            out,
+            "setp.eq.or.s64 {OTHER}, {ADDRESS}, {pointer}, {OTHER};"
+        );
+    }
+    line!(out, "and.pred {OTHER}, {OTHER}, {outside};");
 }
 
 /// `SCRATCH` is how many bytes an access uses, where that is counted at run time.

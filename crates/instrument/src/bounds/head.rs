@@ -21,13 +21,20 @@ impl Emit<'_, '_, '_> {
         if self.plan.is_empty() {
             return;
         }
+        let reported = match self.may_end_in.is_empty() {
+            true => Op::Constant(0),
+            false => REPORTED,
+        };
         match guard {
-            None => line!(out, "setp.eq.s32 {OUTSIDE}, {SITE}, 0;"),
+            None => line!(out, "setp.eq.s32 {OUTSIDE}, {SITE}, {reported};"),
             Some(Guard {
                 negated, register, ..
             }) => {
                 let not = if negated { "" } else { "!" };
-                line!(out, "setp.eq.or.s32 {OUTSIDE}, {SITE}, 0, {not}{register};");
+                line!(
+                    out,
+                    "setp.eq.or.s32 {OUTSIDE}, {SITE}, {reported}, {not}{register};"
+                );
             }
         }
         let done = self.done();
@@ -55,6 +62,25 @@ impl Emit<'_, '_, '_> {
         line!(out, "setp.eq.s32 {UNHARMED}, {SITE}, 0;");
         let done = self.done();
         line!(out, "@{UNHARMED} bra {done};");
+        self.append(out);
+        line!(out, "@!{UNHARMED} trap;");
+        line!(out, "{done}:");
+    }
+
+    /// Writes a record before an instruction that may end the kernel. A thread
+    /// that goes on, and is here again, does not repeat it. The record is written
+    /// by a function: code that calls has a frame anyway.
+    pub(super) fn report_before_end(&mut self, out: &mut String) {
+        line!(out, "setp.eq.s32 {OUTSIDE}, {SITE}, {REPORTED};");
+        let done = self.done();
+        line!(out, "@{OUTSIDE} bra {done};");
+        self.append(out);
+        line!(out, "mov.u32 {REPORTED}, {SITE};");
+        line!(out, "{done}:");
+    }
+
+    /// Calls the function that writes a record.
+    fn append(&self, out: &mut String) {
         if self.plan.launch {
             line!(out, "ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];");
         } else {
@@ -81,8 +107,6 @@ impl Emit<'_, '_, '_> {
             "call {APPEND}, (__ringfence_0, __ringfence_1, __ringfence_2, __ringfence_3, __ringfence_4);"
         );
         line!(out, "}}");
-        line!(out, "@!{UNHARMED} trap;");
-        line!(out, "{done}:");
     }
 
     /// A label behind the code that leaves a record.
@@ -126,6 +150,9 @@ impl Emit<'_, '_, '_> {
             line!(out, ".reg .pred {CUT}<{strings}>;");
         }
         line!(out, ".reg .b32 {SITE}, {RECORD_WORD}, {RECORD_PART};");
+        if !self.may_end_in.is_empty() {
+            line!(out, ".reg .b32 {REPORTED};");
+        }
         line!(
             out,
             ".reg .b64 {ADDRESS}, {RECORD_BASE}, {RECORD_SIZE}, {WEAK_BASE}, {WEAK_SIZE};"
@@ -192,6 +219,9 @@ impl Emit<'_, '_, '_> {
     /// Initial values: no check has failed, and refreshed bounds are empty.
     fn start(&self, out: &mut String) {
         line!(out, "mov.u32 {SITE}, 0;");
+        if !self.may_end_in.is_empty() {
+            line!(out, "mov.u32 {REPORTED}, 0;");
+        }
         line!(out, "mov.b64 {ADDRESS}, 0;");
         if self.plan.records_bounds {
             line!(out, "mov.b64 {RECORD_BASE}, 0;");

@@ -47,7 +47,9 @@ use crate::sites::Sites;
 use crate::support::RecordCode;
 use crate::{device_heap, device_runtime, support};
 use across::FunctionSummary;
-use analysis::{Analysis, Lost, ModuleSymbols, Nameable, Program, Texts, end_of_declarations};
+use analysis::{
+    Analysis, Endings, Lost, ModuleSymbols, Nameable, Program, Texts, end_of_declarations,
+};
 use callees::{Done, finish_allocations, finish_entries, stack_is_unknown};
 use demand::About;
 use emit::Reports;
@@ -86,6 +88,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         texts: Texts::of(&module),
         checked,
         trap: options.trap,
+        endings: Endings::of(&module),
         record: RecordCode::of(&module, tag),
         shadow: options.shadow,
         sites: Sites::of(&module),
@@ -172,6 +175,8 @@ struct Pass<'x, 'a> {
     checked: Checked,
     /// Threads that fail a check trap.
     trap: bool,
+    /// What may end kernels before threads exit.
+    endings: Endings<'a>,
     /// The code that writes records.
     record: RecordCode,
     /// See [`Options::shadow`].
@@ -251,11 +256,8 @@ impl<'x, 'a> Pass<'x, 'a> {
                 });
                 residual = elided.map(|elided| self.residual(&mut summary, elided, size));
             }
-            self.entry(
-                &summary,
-                launch_parameter.filter(|_| checked),
-                (proof, residual),
-            );
+            let launch_parameter = launch_parameter.filter(|_| checked);
+            self.entry(&summary, checked, launch_parameter, (proof, residual));
         } else {
             if summary.is_checked_in_place && checked {
                 summary.plan.launch = false;
@@ -322,13 +324,14 @@ impl<'x, 'a> Pass<'x, 'a> {
     fn entry(
         &mut self,
         summary: &FunctionSummary<'_, '_>,
+        has_copy: bool,
         launch_parameter: Option<ParameterSlot>,
         (proof, residual): (Result<Program, Obstacle>, Option<Residual>),
     ) {
         let (plan, name) = (&summary.plan, summary.function.name);
         self.entries.push(EntryPlan {
             name: name.to_owned(),
-            checked_name: summary.changes().then(|| format!("{CHECKED_PREFIX}{name}")),
+            checked_name: has_copy.then(|| format!("{CHECKED_PREFIX}{name}")),
             parameters: summary.slots.clone(),
             parameter_bytes: summary.parameter_bytes,
             launch_parameter,
@@ -398,6 +401,7 @@ impl<'x, 'a> Pass<'x, 'a> {
             Reports {
                 record: &self.record,
                 traps: self.trap,
+                endings: &self.endings,
             },
             body::Heap {
                 calls: &summary.heap_calls,

@@ -68,6 +68,7 @@ pub(super) const WEAK_SIZE: Op<'static> = Op::Single(register::WEAK_SIZE);
 pub(super) const GIVEN_BASE: Op<'static> = Op::Single(register::GIVEN_BASE);
 pub(super) const GIVEN_SIZE: Op<'static> = Op::Single(register::GIVEN_SIZE);
 pub(super) const SITE: Op<'static> = Op::Single(register::SITE);
+pub(super) const REPORTED: Op<'static> = Op::Single(register::REPORTED);
 pub(super) const ADDRESS: Op<'static> = Op::Single(register::ADDRESS);
 pub(super) const RECORD_BASE: Op<'static> = Op::Single(register::RECORD_BASE);
 pub(super) const RECORD_SIZE: Op<'static> = Op::Single(register::RECORD_SIZE);

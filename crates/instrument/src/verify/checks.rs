@@ -16,9 +16,11 @@ use super::verdicts::{Count, Distance, Needs, Redirect, Verdict};
 use super::windows::Windows;
 use super::written::{is_own, number};
 use crate::protocol::family::{LIMIT, PASSED_BASE, PASSED_SIZE};
-use crate::protocol::register::{GIVEN_BASE, GIVEN_SIZE, SCRATCH, SITE, WEAK_BASE, WEAK_SIZE};
+use crate::protocol::register::{
+    GIVEN_BASE, GIVEN_SIZE, OTHER, SCRATCH, SITE, WEAK_BASE, WEAK_SIZE,
+};
 use crate::protocol::{PROTOTYPE, REGISTER_PREFIX};
-use analysis::{Analysis, ModuleSymbols, Nameable, Register, Texts};
+use analysis::{Analysis, Endings, ModuleSymbols, Nameable, Register, Texts};
 use model::layout::LAUNCH_PARAMETER;
 use model::layout::shadow::Encoding;
 use ptx::table::classify;
@@ -40,6 +42,8 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) nameable: Nameable<'x, 'a>,
     /// Size of the launch parameter.
     pub(super) launch: Option<u64>,
+    /// What may end the kernel before a thread exits.
+    pub(super) endings: &'x Endings<'a>,
     /// The functions that calls may reach.
     pub(super) callees: &'x Callees<'a>,
     /// The constant strings of the module.
@@ -200,6 +204,7 @@ fn read(
     let mut state = State::before(matched);
     state.sites_before = input.sites_before.unwrap_or(0);
     state.roots.registers.clone_from(registers);
+    state.find_endings(input);
     for piece in matched {
         match piece {
             Matched::Added(piece) => {
@@ -289,11 +294,15 @@ impl State {
         if span.start < self.read_until {
             return;
         }
+        let unless_null = self.reports.unless_null.take();
         if let Some(end) = self.fixed_code(span.start, input) {
             self.read_until = end;
+            let unless_null = self.reports.unless_null.take();
             self.forget_scratch_registers();
+            self.reports.unless_null = unless_null;
             return;
         }
+        self.reports.unless_null = unless_null;
         match piece {
             Piece::Statement(Statement::Instruction(instruction)) => {
                 self.check_code(instruction, input, errors);
@@ -336,6 +345,7 @@ impl State {
     /// Scratch registers have other values now.
     fn forget_scratch_registers(&mut self) {
         self.strings.goes_on();
+        self.reports.unless_null = None;
         self.distance = None;
         self.count = None;
         self.constants.clear();
@@ -522,7 +532,7 @@ impl State {
         }
         self.must_be_set(errors, new.span);
         self.reaches_program(old, input, errors, new.span);
-        self.may_leave(old, new);
+        self.may_leave(old, new, input);
         self.access(old, new, input, errors);
         self.program_strings(old, new, input, errors);
         self.forget_low_bits();
@@ -537,9 +547,14 @@ impl State {
         self.note_predicated_off(old, new, bytes, errors);
     }
 
+    /// Whether check code of the body has declared a register.
+    pub(super) fn is_declared(&self, register: &str) -> bool {
+        self.declared.contains(register)
+    }
+
     /// Whether the body has registers for a record.
     pub(super) fn keeps_records(&self) -> bool {
-        self.declared.contains(SITE)
+        self.is_declared(SITE)
     }
 
     /// Notes the value of a register.
@@ -580,6 +595,7 @@ impl State {
         errors: &mut Errors<'_>,
     ) {
         let first = name(instruction, 0).unwrap_or("");
+        self.reports.unless_null.take_if(|_| first == OTHER);
         if self.predicated_off.sets(instruction, first)
             || self.predicated_off.sets_before(instruction, first)
             || self.predicated_off_code(instruction, first)

@@ -32,8 +32,10 @@
 //!    lane or in the whole warp as the instruction requires: its destination
 //!    registers are zero, and the barrier that waits for it is signalled.
 //! 8. **It is reported.** The record has the site of the first access with this
-//!    verdict, the address and the bounds. Every thread writes its record where
-//!    it exits, and none if no check failed.
+//!    verdict, the address and the bounds; if the address is null, only where no
+//!    check has failed before. Every thread writes its record where it exits, and
+//!    before what may end the kernel (`analysis::Endings`), and none if no check
+//!    failed.
 //! 9. **No way around.** Checked code calls checked code only; the functions
 //!    that checks call are the known ones.
 //! 10. **The tables fit** ([`verify_output`]): there is a site for each check,
@@ -51,7 +53,8 @@
 //!   alignment, lanes, and how an instruction can be predicated off.
 //! * `analysis`: control flow, values of registers, where a pointer was derived
 //!   from and whether that is in doubt, low bits of addresses, objects of frames
-//!   and fields, what `printf` reads, which symbols can be named; and which
+//!   and fields, what `printf` reads, which symbols can be named, what may end a
+//!   kernel; and which
 //!   ranges an address has at a launch ([`analysis::Program`]). That the host
 //!   launches originals and residual copies only where their programs hold, with
 //!   the launch's own values.
@@ -169,6 +172,7 @@ fn fits_sites(entry: &EntryPlan, unchecked: Option<&[u32]>, done: &Instrumented)
     elided.map(|site| site.id.0).eq(unchecked.iter().copied())
         && residual.elided.is_sorted()
         && entry.proof.is_err()
+        && entry.checked_name.is_some()
 }
 
 /// As [`verify`], of text whose accesses to global memory are checked against

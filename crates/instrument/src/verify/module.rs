@@ -6,7 +6,7 @@ use super::{Errors, Wanted, checks, residual, statements, through};
 use crate::output::EntryPlan;
 use crate::protocol::{FREE, MALLOC};
 use crate::support;
-use analysis::{Analysis, ModuleSymbols, Nameable, Texts, mentioned};
+use analysis::{Analysis, Endings, ModuleSymbols, Nameable, Texts, mentioned};
 use model::layout::shadow::Encoding;
 use model::layout::{
     CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, RESIDUAL_PREFIX, original_name,
@@ -34,6 +34,8 @@ pub(super) struct Judge<'x, 'a> {
     symbols: ModuleSymbols<'a>,
     texts: Texts<'a>,
     callees: Callees<'x>,
+    /// What may end kernels before threads exit.
+    endings: Endings<'a>,
     /// Names that the source mentions otherwise than to call them.
     mentioned: FxHashSet<&'a str>,
     checks: bool,
@@ -72,6 +74,7 @@ impl<'x, 'a> Judge<'x, 'a> {
             symbols: ModuleSymbols::of(old),
             texts: Texts::of(old),
             callees: Callees::of(old, new),
+            endings: Endings::of(old),
             mentioned: mentioned(old),
             checks: wanted != Wanted::HeapCalls,
             shadow: match wanted {
@@ -336,6 +339,7 @@ impl<'x, 'a> Judge<'x, 'a> {
             new,
             nameable,
             launch: launch.and_then(|p| p.size()),
+            endings: &self.endings,
             callees: &self.callees,
             texts: &self.texts,
             result,

@@ -1,20 +1,37 @@
 //! Verifies the handling of failed checks: no failure is recorded at the start,
-//! a thread writes its record at every exit, and stops or traps only follow the
+//! a thread writes its record at every exit and before every call that may end
+//! the kernel, unless it has written it, and stops or traps only follow the
 //! record.
 
 use super::Errors;
 use super::checks::{Input, State, Text};
 use super::roots::under;
-use super::written::{RecordFacts, reads, record_unless_outside, trap_unless_unharmed, word};
+use super::written::{
+    RecordFacts, reads, record_and_go_on, record_unless_outside, trap_unless_unharmed, word,
+};
 use crate::protocol::LABEL_PREFIX;
-use crate::protocol::register::{ADDRESS, OUTSIDE, RECORD_BASE, RECORD_SIZE, SITE, UNHARMED};
+use crate::protocol::register::{
+    ADDRESS, OTHER, OUTSIDE, RECORD_BASE, RECORD_SIZE, REPORTED, SITE, UNHARMED,
+};
+use analysis::first_store;
 use ptx::{Instruction, Mnemonic, Span};
+use rustc_hash::FxHashSet;
 
 /// What is known of records.
 #[derive(Default)]
 pub(super) struct Reports {
     /// Registers of the record that are zero from the start.
     cleared: u32,
+    /// The instructions before which a thread must write its record, as what
+    /// they belong to may end the kernel.
+    may_end_in: FxHashSet<u32>,
+    /// A record is written here, and the thread notes that.
+    written: bool,
+    /// `OTHER` is this verdict, but not that of a null pointer where another
+    /// check has failed before.
+    pub(super) unless_null: Option<Text>,
+    /// Where the kernel may end without a record.
+    unwritten: Vec<Span>,
     /// Some check may fail.
     pub(super) has_checks: bool,
     /// A record is left here, under the guard of the next instruction.
@@ -39,26 +56,57 @@ impl State {
                 format!("mov.b64 {ADDRESS}, 0;"),
                 format!("mov.b64 {RECORD_BASE}, 0;"),
                 format!("mov.b64 {RECORD_SIZE}, 0;"),
+                format!("mov.u32 {REPORTED}, 0;"),
             ];
             for (bit, expected) in cleared.iter().enumerate() {
-                if let Some(end) = reads(text, at, expected) {
+                if let Some(end) = reads(text, at, expected)
+                    && self.reports.cleared & 1 << bit == 0
+                {
                     self.reports.cleared |= 1 << bit;
                     return Some(end);
                 }
             }
         }
         let first = word(text, at);
+        if first == "setp.ge.u64" {
+            return self.unless_null_code(at, input);
+        }
         if first == "setp.eq.s32" || first == "setp.eq.or.s32" {
             return self.record_code(at, input);
         }
         None
     }
 
+    /// Code that takes null pointers out of a verdict where another check has
+    /// failed before: its record stays.
+    fn unless_null_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
+        let text = input.new;
+        let after = reads(text, at, &format!("setp.ge.u64 {OTHER},"))?;
+        let pointer = word(text, after).trim_end_matches(',');
+        let not_null = format!("{pointer}, 4096; setp.eq.or.s32 {OTHER}, {SITE}, 0, {OTHER};");
+        let after = reads(text, after, &not_null)?;
+        let same = format!("setp.eq.or.s64 {OTHER}, {ADDRESS}, {pointer}, {OTHER};");
+        let after = reads(text, after, &same).unwrap_or(after);
+        let after = reads(text, after, &format!("and.pred {OTHER}, {OTHER},"))?;
+        let verdict = word(text, after).trim_end_matches(';');
+        let known = self.verdicts.get(verdict)?;
+        if known.distance.pointer != self.resolve(pointer) {
+            return None;
+        }
+        let end = reads(text, after, &format!("{verdict};"))?;
+        self.reports.unless_null = Some(verdict.to_owned());
+        Some(end)
+    }
+
     /// Code that leaves a record, if there is one.
     fn record_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
         let text = input.new;
-        let compared = |register: &str| format!("setp.eq.s32 {register}, {SITE}, 0;");
-        let under_guard = format!("setp.eq.or.s32 {OUTSIDE}, {SITE}, 0,");
+        let reported = self.reported();
+        let compared = |register: &str| match register {
+            UNHARMED => format!("setp.eq.s32 {register}, {SITE}, 0;"),
+            _ => format!("setp.eq.s32 {register}, {SITE}, {reported};"),
+        };
+        let under_guard = format!("setp.eq.or.s32 {OUTSIDE}, {SITE}, {reported},");
         let (after, leaves_under) = if let Some(after) = reads(text, at, &compared(OUTSIDE)) {
             (after, Some(Text::new()))
         } else if let Some(after) = reads(text, at, &under_guard) {
@@ -87,18 +135,25 @@ impl State {
                 releases: input.releases,
                 has_parameter_window: input.has_parameter_window,
             };
+            let goes_on = (leaves_under.as_deref() == Some("") && reported == REPORTED)
+                .then(|| reads(text, after, &record_and_go_on(number, facts)))
+                .flatten();
             let expected = match leaves_under {
                 Some(_) => record_unless_outside(number, facts),
                 None => trap_unless_unharmed(number, facts),
             };
-            if let Some(end) = reads(text, after, &expected) {
+            if let Some(end) = goes_on.or_else(|| reads(text, after, &expected)) {
                 if *self.reports.says_bounds.get_or_insert(has_bounds) != has_bounds {
                     return None;
                 }
-                if let Some(guard) = leaves_under {
+                if leaves_under.is_some() {
                     // Its predicate is no verdict any more.
                     self.verdicts.remove(OUTSIDE);
-                    self.reports.left = Some(guard);
+                }
+                match leaves_under {
+                    _ if goes_on.is_some() => self.reports.written = true,
+                    Some(guard) => self.reports.left = Some(guard),
+                    None => {}
                 }
                 return Some(end);
             }
@@ -106,9 +161,38 @@ impl State {
         None
     }
 
+    /// What the site of a record is that the thread need not write: none, or the
+    /// last that it has written.
+    fn reported(&self) -> &'static str {
+        match self.is_declared(REPORTED) {
+            true => REPORTED,
+            false => "0",
+        }
+    }
+
+    /// Finds where records must be written although the thread may go on.
+    pub(super) fn find_endings(&mut self, input: &Input<'_, '_, '_>) {
+        let instructions = input.analysis.code.instructions.iter().enumerate();
+        let ends = instructions.filter(|(_, i)| input.endings.may_end_in(i.instruction));
+        self.reports.may_end_in = ends
+            .map(|(index, _)| first_store(input.analysis, index) as u32)
+            .collect();
+    }
+
     /// One of the program's instructions is next: a thread may leave there.
-    pub(super) fn may_leave(&mut self, old: &Instruction<'_>, new: &Instruction<'_>) {
+    pub(super) fn may_leave(
+        &mut self,
+        old: &Instruction<'_>,
+        new: &Instruction<'_>,
+        input: &Input<'_, '_, '_>,
+    ) {
         let left = self.reports.left.take();
+        let written = std::mem::take(&mut self.reports.written);
+        let index = input.index.get(&old.span.start).map(|&index| index as u32);
+        let may_end = index.is_none_or(|index| self.reports.may_end_in.contains(&index));
+        if may_end && !written {
+            self.reports.unwritten.push(new.span);
+        }
         let mnemonic = old.opcode.mnemonic();
         if matches!(mnemonic, Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Trap)
             && left != Some(under(old))
@@ -125,12 +209,14 @@ impl State {
     /// A label of the program: what is above it may not be executed.
     pub(super) fn block_begins(&mut self) {
         self.reports.left = None;
+        self.reports.written = false;
     }
 
     /// If there are checks, their records are left.
     pub(super) fn all_reported(&mut self, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
         let says_bounds = self.reports.says_bounds.unwrap_or(false);
         let cleared = if says_bounds { 0b1111 } else { 0b0011 };
+        let cleared = cleared | u32::from(self.is_declared(REPORTED)) << 4;
         if self.keeps_records() && self.reports.cleared & cleared != cleared {
             errors.at(input.span, "a record may be left although no check failed");
         }
@@ -145,6 +231,9 @@ impl State {
         }
         for &span in &self.reports.missing {
             errors.at(span, "a thread leaves without its record");
+        }
+        for &span in &self.reports.unwritten {
+            errors.at(span, "the kernel may end here before a record is written");
         }
         if self.reports.needs_bounds && !says_bounds {
             errors.at(

@@ -8,7 +8,8 @@ use super::lookups::Found;
 use super::written::number;
 use crate::protocol::family::{KEPT, REDIRECTED};
 use crate::protocol::register::{
-    ADDRESS, LANE, OFFSET, OUTSIDE, RECORD_BASE, RECORD_SIZE, SCRATCH, SCRATCH2, SITE, WEAK_BASE,
+    ADDRESS, LANE, OFFSET, OTHER, OUTSIDE, RECORD_BASE, RECORD_SIZE, SCRATCH, SCRATCH2, SITE,
+    WEAK_BASE,
 };
 use model::layout::shadow::Encoding;
 use ptx::Instruction;
@@ -168,6 +169,11 @@ impl State {
         };
         let Some(guard) = self.guard_of(instruction) else {
             return false;
+        };
+        let guard = match &self.reports.unless_null {
+            Some(verdict) if guard == OTHER => verdict.clone(),
+            Some(verdict) if guard == *verdict => return false,
+            _ => guard,
         };
         let raw = self.text(instruction, 1);
         let value = self.copied(raw.clone());

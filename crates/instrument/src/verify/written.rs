@@ -4,8 +4,8 @@
 
 use crate::protocol::family::{LIMIT, ROOT_BASE, ROOT_SIZE};
 use crate::protocol::register::{
-    ADDRESS, OFFSET, OTHER, OUTSIDE, RECORD_BASE, RECORD_PART, RECORD_SIZE, RECORD_WORD, SCRATCH,
-    SCRATCH2, SITE, UNHARMED, WEAK_BASE, WEAK_SIZE,
+    ADDRESS, OFFSET, OTHER, OUTSIDE, RECORD_BASE, RECORD_PART, RECORD_SIZE, RECORD_WORD, REPORTED,
+    SCRATCH, SCRATCH2, SITE, UNHARMED, WEAK_BASE, WEAK_SIZE,
 };
 use crate::protocol::{APPEND, LABEL_PREFIX, LOOKUP, NAME_PREFIX, REGISTER_PREFIX, STILL};
 use model::layout::{
@@ -223,6 +223,20 @@ pub(super) fn record_unless_outside(number: u32, facts: RecordFacts) -> String {
 
 /// Appends the record and traps, unless the thread is unharmed.
 pub(super) fn trap_unless_unharmed(number: u32, facts: RecordFacts) -> String {
+    let label = format!("{LABEL_PREFIX}done{number}");
+    let append = append(facts);
+    format!("@{UNHARMED} bra {label}; {append} @!{UNHARMED} trap; {label}: ")
+}
+
+/// Appends the record and notes its site, unless `OUTSIDE` is true.
+pub(super) fn record_and_go_on(number: u32, facts: RecordFacts) -> String {
+    let label = format!("{LABEL_PREFIX}done{number}");
+    let append = append(facts);
+    format!("@{OUTSIDE} bra {label}; {append} mov.u32 {REPORTED}, {SITE}; {label}: ")
+}
+
+/// The call that appends the record.
+fn append(facts: RecordFacts) -> String {
     let names: Vec<String> = (0..5).map(|n| format!("{NAME_PREFIX}{n}")).collect();
     let launch = match facts.has_launch {
         true => format!("ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];"),
@@ -232,17 +246,15 @@ pub(super) fn trap_unless_unharmed(number: u32, facts: RecordFacts) -> String {
         true => (RECORD_BASE, RECORD_SIZE),
         false => ("0", "0"),
     };
-    let label = format!("{LABEL_PREFIX}done{number}");
     let [site, address, of, bytes, launched] = &names[..] else {
         return String::new();
     };
     format!(
-        "@{UNHARMED} bra {label}; {launch} {{ .param .b32 {site}; \
+        "{launch} {{ .param .b32 {site}; \
          .param .b64 {address}, {of}, {bytes}, {launched}; \
          st.param.b32 [{site}], {SITE}; st.param.b64 [{address}], {ADDRESS}; \
          st.param.b64 [{of}], {base}; st.param.b64 [{bytes}], {size}; \
-         st.param.b64 [{launched}], {SCRATCH}; call {APPEND}, ({}); }} @!{UNHARMED} trap; \
-         {label}: ",
+         st.param.b64 [{launched}], {SCRATCH}; call {APPEND}, ({}); }}",
         names.join(", ")
     )
 }

@@ -3,6 +3,8 @@
 
 #![allow(dead_code)]
 
+pub mod defects;
+
 use instrument::{Instrumented, Options};
 use model::layout::shadow::Encoding;
 use std::path::{Path, PathBuf};
