@@ -268,7 +268,7 @@ fn asks_the_driver_late_and_once() {
     assert_eq!(launch(unknown.cast(), one, one, none, 0, 0), 98);
     assert_eq!((peek_error(), last_error(), last_error()), (98, 98, 0));
     assert_eq!(launch(unregistered, one, one, none, 0, 0), 98);
-    assert_eq!(launch(known.cast(), Dim3(0, 1, 1), one, none, 0, 0), 9);
+    assert_eq!(launch(known.cast(), Dim3(0, 1, 1), one, none, 0, 0), 1);
     assert_eq!(set_device(3), 101);
     assert_eq!(synchronize(), 700);
     assert_eq!(last_error(), 700);

@@ -92,8 +92,7 @@ pub unsafe extern "C" fn __cudaPopCallConfiguration(
     )
 }
 
-/// How a kernel is to run.
-/// A launch without attributes.
+/// How a kernel is to run, without attributes.
 #[derive(Clone, Copy)]
 pub(crate) struct Launch {
     pub(crate) kernel: CUkernel,
