@@ -721,7 +721,7 @@ int main() {
 }
 ";
     let stdout = as_alone(source);
-    for line in ["many 0", "block 9", "grid 9", "as before 0", "0 9664"] {
+    for line in ["many 0", "block 1", "grid 1", "as before 0", "0 9664"] {
         assert!(stdout.lines().any(|said| said == line), "{stdout}");
     }
 }
