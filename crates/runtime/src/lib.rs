@@ -46,6 +46,7 @@ mod roots;
 mod runtime;
 mod seen;
 mod shadow;
+mod spread;
 mod streams;
 mod turn;
 mod violations;

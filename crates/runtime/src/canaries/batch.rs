@@ -11,6 +11,7 @@
 //! taken before that of what canaries know.
 
 use crate::functions::Function;
+use crate::spread;
 use crate::streams::StreamName;
 use driver::SupportStream;
 use parking_lot::Mutex;
@@ -123,9 +124,7 @@ impl Batch {
     /// share, is left alone where it has been seen before.)
     fn place_of(&mut self, function: &Arc<Function>) -> u32 {
         let address = Arc::as_ptr(function) as usize;
-        // Golden ratio: neighbours lie far apart.
-        let spread = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let found = &mut self.found[(spread >> (u64::BITS - FOUND.ilog2())) as usize];
+        let found = &mut self.found[spread::place(address as u64, FOUND)];
         if found.0 != address {
             let mut kernels = self.kernels.lock();
             let known = kernels.iter().position(|one| Arc::ptr_eq(one, function));

@@ -9,6 +9,7 @@
 //! or removed.
 
 use super::Function;
+use crate::spread;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,11 +34,9 @@ thread_local! {
     static KNOWN: RefCell<[Option<Known>; PLACES]> = const { RefCell::new([const { None }; PLACES]) };
 }
 
-/// Where a thread remembers a kernel. Handles are addresses, or small numbers.
+/// Where a thread remembers a kernel.
 fn place(handle: u64) -> usize {
-    // Golden ratio: neighbours lie far apart.
-    let spread = handle.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (spread >> (u64::BITS - PLACES.ilog2())) as usize
+    spread::place(handle, PLACES)
 }
 
 /// The version of a table of kernels.

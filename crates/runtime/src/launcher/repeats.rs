@@ -17,6 +17,7 @@ use crate::functions::{Counted, Function};
 use crate::kernel::Kernel;
 use crate::request::{LaunchRequest, Submitted, Unchecked};
 use crate::seen::shape_words;
+use crate::spread;
 use crate::streams::Where;
 use instrument::{EntryPlan, LaunchShape};
 use model::UncheckedReason;
@@ -115,12 +116,9 @@ thread_local! {
     };
 }
 
-/// Where a thread keeps launches of a kernel. Handles are addresses, or small
-/// numbers.
+/// Where a thread keeps launches of a kernel.
 fn place(handle: u64) -> usize {
-    // Golden ratio: neighbours lie far apart.
-    let spread = handle.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (spread >> (u64::BITS - PLACES.ilog2())) as usize
+    spread::place(handle, PLACES)
 }
 
 /// The number of the next launcher.
