@@ -1,7 +1,7 @@
 //! What Ringfence adds to the host's time: launches, launches that differ in a
 //! scalar, allocations, and steps of training in PyTorch.
 
-use crate::live::{Live, side_by_side};
+use crate::live::{Live, On, side_by_side};
 use crate::options::Options;
 use crate::turns::{Rounds, Variant};
 use anyhow::{Context, Result, ensure};
@@ -141,6 +141,7 @@ pub fn measure(host: &Host) -> Result<()> {
             variants.len() * options.rounds(host.processes),
             options.rounds(host.starts),
             options.rounds(host.turns),
+            On::OneCoreATurn,
             |process| {
                 let runner = options.runner();
                 let mut command = runner.command("host", variants[process % variants.len()]);
@@ -239,6 +240,7 @@ fn torch(host: &Host, python: &Path, steps: &Path, rows: &mut Vec<Row>) -> Resul
         variants.len() * options.rounds(host.processes),
         options.rounds(host.python_starts),
         options.rounds(host.python_turns),
+        On::OneCoreATurn,
         |process| {
             let mut command = runner.command(program, variants[process % variants.len()]);
             Live::start(command.arg(steps).args(options.size()), COMPILING)

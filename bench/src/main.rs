@@ -1,6 +1,7 @@
 //! `ringfence-bench`: what Ringfence costs.
 
 mod canary;
+mod cores;
 mod fence;
 mod fenced;
 mod gpu;

@@ -4,7 +4,7 @@
 
 use super::Sharing;
 use super::host::{Host, Way};
-use crate::live::{Live, side_by_side};
+use crate::live::{Live, On, side_by_side};
 use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 use suite::results::round;
@@ -59,6 +59,8 @@ pub fn measure(calls: &Calls) -> Result<()> {
         ways.len(),
         1,
         calls.turns,
+        // The manager answers from another one.
+        On::AnyCore,
         |variant| {
             Live::start(
                 &mut hosts[variant].command("calls"),

@@ -4,6 +4,7 @@
 use crate::env::Env;
 use crate::functions::{Counts, Function, Functions};
 use crate::kernel::{Kernel, Resolved};
+use crate::launches::Launches;
 use crate::metadata::Metadata;
 use crate::plan::{ModulePart, ModulePlan, PartPlan, Prepared};
 use crate::prepare::{self, Wanted};
@@ -20,6 +21,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Modules {
     env: Arc<Env>,
     metadata: Arc<Metadata>,
+    /// Their launches are counted in [`Functions`] when they are settled.
+    launches: Arc<Launches>,
     /// What is to be done to them.
     wanted: OnceLock<Wanted>,
     /// By handle.
@@ -31,10 +34,11 @@ pub struct Modules {
 }
 
 impl Modules {
-    pub(crate) fn new(env: Arc<Env>, metadata: Arc<Metadata>) -> Modules {
+    pub(crate) fn new(env: Arc<Env>, metadata: Arc<Metadata>, launches: Arc<Launches>) -> Modules {
         Modules {
             env,
             metadata,
+            launches,
             wanted: OnceLock::new(),
             loaded: RwLock::default(),
             parts: RwLock::default(),
@@ -72,6 +76,7 @@ impl Modules {
 
     /// See [`Functions::only_user_of`].
     pub(crate) fn only_user_of(&self, tag: u64) -> Option<String> {
+        self.launches.settle();
         self.functions.only_user_of(tag)
     }
 
@@ -82,6 +87,7 @@ impl Modules {
 
     /// Every kernel that was launched so far.
     pub(crate) fn coverage(&self) -> Coverage {
+        self.launches.settle();
         self.functions.coverage()
     }
 
@@ -131,6 +137,7 @@ impl Modules {
 
     /// The program is about to unload a module.
     pub fn unloading(&self, module: u64) {
+        self.launches.settle();
         self.functions.unload(module);
         self.loaded.write().remove(&module);
     }
@@ -159,6 +166,8 @@ impl Modules {
             .env
             .settings()
             .selects_kernel(name, &report::demangle(name));
+        // Another kernel may have had this handle.
+        self.launches.settle();
         self.functions.insert(Function {
             handle,
             in_library,

@@ -18,6 +18,7 @@ use host::Stack;
 use model::layout::Record;
 use model::{Coverage, DeviceAddress, ElsewhereReason, Extent};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
 
 /// At which events a protection acts, of those that are too frequent to call
 /// protections that do not.
@@ -30,7 +31,8 @@ pub(crate) struct ActsAt {
     /// Each launch, after: [`Protection::submitted`].
     pub launches: bool,
     /// What may write where nothing is checked: [`Protection::before_unchecked`]
-    /// and, of launches that are verified, [`Protection::submitted`].
+    /// and, of launches that are verified, [`Protection::submitted`] or
+    /// [`Protection::settled`].
     pub unchecked: bool,
     /// New memory, and parts of it: [`Protection::allocated`], [`Protection::part`].
     pub allocations: bool,
@@ -152,13 +154,25 @@ pub(crate) trait Protection: Send + Sync {
 
     /// Something is about to run, or has been handed out, that may write
     /// anywhere. Whether, at this time, it is verified afterwards what a launch
-    /// did: it is counted so then.
+    /// did: it is counted so then. Not called for each launch of a kernel that is
+    /// never checked: when the answer changes, or there is something to do, a
+    /// protection says [`moment_over`](crate::moment::moment_over).
     fn before_unchecked(&self) -> bool {
         false
     }
 
     /// The device took a launch.
     fn submitted(&self, _launch: &Submitted<'_>) {}
+
+    /// Whether it can be told of launches that may have written anywhere some time
+    /// after they were made ([`Protection::settled`]); asked once.
+    fn may_be_told_later(&self) -> bool {
+        true
+    }
+
+    /// Launches of which the runtime was told together, and which may have written
+    /// anywhere, were settled; the last one is in this stream.
+    fn settled(&self, _stream: StreamName, _now: Instant) {}
 
     /// The device refused the launch of a kernel, by the program's handle.
     fn refused(&self, _function: u64) {}
@@ -359,6 +373,19 @@ impl Protections {
             for one in &self.after_unchecked {
                 one.submitted(launch);
             }
+        }
+    }
+
+    /// [`Protection::may_be_told_later`], of all.
+    pub fn may_be_told_later(&self) -> bool {
+        let mut all = self.all.iter();
+        all.all(|one| one.may_be_told_later())
+    }
+
+    /// [`Protection::settled`].
+    pub fn settled(&self, stream: StreamName, now: Instant) {
+        for one in &self.after_unchecked {
+            one.settled(stream, now);
         }
     }
 

@@ -7,6 +7,7 @@
 //! theirs become findings before they are made.
 
 use crate::functions::Function;
+use crate::moment::moment_over;
 use driver::{Driver, SupportStream};
 use heap::{Blocking, Point, StreamOrder};
 use model::{DeviceAddress, Extent, Rule};
@@ -241,7 +242,9 @@ impl Streams {
 
     /// Memory is allocated in a stream.
     pub(crate) fn allocated(&self, extent: Extent, stream: StreamUse) {
-        self.active.store(true, atomic::Ordering::Relaxed);
+        if !self.active.swap(true, atomic::Ordering::Relaxed) {
+            moment_over();
+        }
         let mut state = self.state.lock();
         let made = state
             .order

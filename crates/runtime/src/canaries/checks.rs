@@ -14,10 +14,9 @@
 //! launches between the check that shows it and the one before.
 
 use super::Canaries;
-use super::batch::{Batches, Begun, Target};
 use super::history::{Checked, Launched, Reach, Waited};
 use super::pending::{Pending, Slots, State};
-use crate::functions::Function;
+use crate::launches::{Begun, Launches, Target};
 use crate::request::{Submitted, Unchecked};
 use crate::streams::{StreamName, Where};
 use driver::{DriverError, SupportLaunch, SupportStream};
@@ -25,9 +24,8 @@ use model::layout::canary::{
     CHECK_STAMPS, CheckParameters, CheckStamp, NAMED_SLOTS, SLOTS_NAMED, STAMPS,
 };
 use model::{CanaryCoverage, DeviceAddress};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use smallvec::SmallVec;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -53,8 +51,6 @@ pub(crate) struct Checks {
     graphs: AtomicBool,
     /// The program starts kernels before those before them have ended.
     early: AtomicBool,
-    /// Launches that `state` does not have yet.
-    batches: Batches,
     state: Mutex<State>,
     /// Held for reading while a check goes into a stream that another thread
     /// may destroy, and for writing before it does.
@@ -69,7 +65,6 @@ impl Checks {
             next: AtomicU64::new(0),
             graphs: AtomicBool::new(false),
             early: AtomicBool::new(false),
-            batches: Batches::default(),
             state: Mutex::default(),
             streams: RwLock::new(()),
         }
@@ -100,17 +95,18 @@ impl Checks {
         stamp(canaries, check).is_some_and(|stamp| stamp.check >= check)
     }
 
-    /// Takes over what the threads have gathered.
-    fn take_over(&self) {
-        self.batches.each(|batch| {
-            self.state.lock().take_over(self, batch);
-        });
+    /// What is known, with all that the threads have launched before.
+    fn up_to_date(&self, launches: &Launches) -> MutexGuard<'_, State> {
+        launches.settle();
+        let mut state = self.state.lock();
+        // Under the lock: what another thread takes over is then there, too.
+        launches.take_handed(|listed| state.take_over(self, listed));
+        state
     }
 
     /// A context is gone.
-    pub fn forget(&self, context: u64) {
-        self.take_over();
-        let mut state = self.state.lock();
+    pub fn forget(&self, launches: &Launches, context: u64) {
+        let mut state = self.up_to_date(launches);
         state
             .pending
             .retain(|_, pending| pending.context != context);
@@ -214,13 +210,6 @@ impl Canaries {
             0 => self.launches.next(),
             known => known,
         };
-        if matches!(reach, Reach::All)
-            && stack.is_none()
-            && let Some(function) = function
-            && self.gather(function, ordinal, launch.place).is_some()
-        {
-            return;
-        }
         // Its place in the order is known when it is put there.
         let launched = Launched {
             order: 0,
@@ -233,59 +222,14 @@ impl Canaries {
         self.follow(launched, launch.place);
     }
 
-    /// Puts a launch into the list of the calling thread; a check follows later.
-    /// `None`: it is to be followed by itself.
-    fn gather(&self, function: &Arc<Function>, launch: u64, place: Where) -> Option<()> {
-        let checks = &self.checks;
-        let Where::Stream {
-            name,
-            handle,
-            per_thread,
-        } = place
-        else {
-            return None;
-        };
-        let target = Target {
-            name,
-            stream: SupportStream::Program { handle, per_thread },
-        };
-        if checks.budget >= 100 {
-            return None;
-        }
-        let due = checks.batches.own(|batch| {
-            let mut batch = batch.lock();
-            let is_full = if batch.is_for(target) {
-                batch.add(function, launch)
-            } else {
-                let context = name.context_or_current(self.env.driver());
-                let mut state = checks.state.lock();
-                state.take_over(checks, &mut batch);
-                let since = Instant::now();
-                // It is followed by a check at once.
-                if state.is_due(checks.budget, since) {
-                    return None;
-                }
-                let begun = Begun {
-                    target,
-                    context,
-                    since,
-                };
-                batch.begin(begun, function, launch)
-            };
-            if !is_full {
-                return Some(None);
-            }
-            let now = Instant::now();
-            let mut state = checks.state.lock();
-            let begun = state.take_over(checks, &mut batch)?;
-            batch.was_full(begun.since, now);
-            Some(state.due(self, name, now))
-        });
-        if let Some((name, pending)) = due.flatten()? {
+    /// Launches of the calling thread were settled that are to be followed by checks,
+    /// the last of them in this stream.
+    pub(super) fn settled(&self, name: StreamName, now: Instant) {
+        let due = self.checks.up_to_date(&self.launches).due(self, name, now);
+        if let Some((name, pending)) = due {
             self.verify(Some(name), pending, false);
             self.records.expect();
         }
-        Some(())
     }
 
     /// Sees to it that a check follows, now or later.
@@ -296,10 +240,9 @@ impl Canaries {
             _ => self.env.driver().current_context(),
         };
         let mut due = None;
-        checks.take_over();
         let now = Instant::now();
         {
-            let mut state = checks.state.lock();
+            let mut state = checks.up_to_date(&self.launches);
             let state = &mut *state;
             let stream = match place {
                 Where::Graph => {
@@ -331,6 +274,7 @@ impl Canaries {
                         target: Target { name, stream },
                         context,
                         since: now,
+                        is_verified: true,
                     });
                     pending.launches += 1;
                     pending.slots.add(&launched.reach);
@@ -378,10 +322,9 @@ impl Canaries {
         }
         let context = self.env.driver().current_context();
         let checks = &self.checks;
-        checks.take_over();
         let _streams = checks.streams.read();
         let ready: SmallVec<[(StreamName, Pending); 2]> = {
-            let mut state = checks.state.lock();
+            let mut state = checks.up_to_date(&self.launches);
             let state = &mut *state;
             let wanted: SmallVec<[StreamName; 2]> = state
                 .pending
@@ -418,9 +361,8 @@ impl Canaries {
         }
         let checks = &self.checks;
         let context = self.env.driver().current_context();
-        checks.take_over();
         let loose = {
-            let mut state = checks.state.lock();
+            let mut state = checks.up_to_date(&self.launches);
             let order = checks.order();
             state.history.waited(Waited { order, stream });
             match stream {
@@ -542,11 +484,10 @@ impl Canaries {
         };
         self.restore_check_memory()?;
         let checks = &self.checks;
-        // What was launched before has a place before it in the order.
-        checks.take_over();
         let number = {
-            // Numbers are in the order of the list.
-            let mut state = checks.state.lock();
+            // What was launched before has a place before it in the order. Numbers are
+            // in the order of the list.
+            let mut state = checks.up_to_date(&self.launches);
             let number = checks.next.fetch_add(1, Ordering::Relaxed) + 1;
             let entry = Checked {
                 number,

@@ -1,9 +1,9 @@
 //! What has happened to canaries, in one order: launches, checks and waits of
 //! the host, and so which launches a check that shows damage can mean.
 
-use super::batch::{Item, Kernels};
 use super::pending::Slots;
 use crate::functions::Function;
+use crate::launches::Listed;
 use crate::streams::StreamName;
 use host::Stack;
 use smallvec::SmallVec;
@@ -40,23 +40,23 @@ pub(crate) struct Launched {
 pub(super) struct Gathered {
     /// The place of the first in the order; the others follow it.
     pub first: u64,
-    pub stream: StreamName,
-    pub items: Vec<Item>,
-    pub kernels: Arc<Kernels>,
+    pub listed: Listed,
 }
 
 impl Gathered {
     fn launches(&self) -> Vec<Launched> {
-        let kernels = self.kernels.lock();
-        let launched = |(order, item): (u64, &Item)| Launched {
-            order,
-            stream: Some(self.stream),
-            kernels: item.kernel(&kernels).cloned().into_iter().collect(),
-            reach: Reach::All,
-            launch: item.launch,
-            stack: None,
-        };
-        (self.first..).zip(&self.items).map(launched).collect()
+        let mut launches = Vec::with_capacity(self.listed.len());
+        self.listed.each(|launch, function, _| {
+            launches.push(Launched {
+                order: self.first + launches.len() as u64,
+                stream: Some(self.listed.begun.target.name),
+                kernels: SmallVec::from_iter([function.clone()]),
+                reach: Reach::All,
+                launch,
+                stack: None,
+            });
+        });
+        launches
     }
 }
 
@@ -99,19 +99,15 @@ impl History {
         push(&mut self.launched, launched);
     }
 
-    /// Launches were made together. Returns an empty list, for the next ones.
-    pub fn gathered(&mut self, gathered: Gathered) -> Vec<Item> {
-        self.in_gathered += gathered.items.len();
+    /// Launches were made together.
+    pub fn gathered(&mut self, gathered: Gathered) {
+        self.in_gathered += gathered.listed.len();
         self.gathered.push_back(gathered);
-        let mut spare = Vec::new();
         while self.in_gathered > REMEMBERED
             && let Some(old) = self.gathered.pop_front()
         {
-            self.in_gathered -= old.items.len();
-            spare = old.items;
-            spare.clear();
+            self.in_gathered -= old.listed.len();
         }
-        spare
     }
 
     pub fn checked(&mut self, checked: Checked) {

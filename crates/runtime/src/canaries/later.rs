@@ -14,6 +14,7 @@
 
 use super::Canaries;
 use super::place::{Written, write_list};
+use crate::moment::moment_over;
 use crate::turn::Turn;
 use driver::DriverError;
 use heap::Redzones;
@@ -47,6 +48,7 @@ impl Later {
         let mut list = self.new.lock();
         list.insert(slot, new);
         self.any.store(true, Ordering::Release);
+        moment_over();
     }
 
     /// Whether any buffer's canaries are still to be made.

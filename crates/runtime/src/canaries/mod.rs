@@ -5,7 +5,6 @@
 //! * [`place`] decides how much is asked of the driver and makes the canaries;
 //! * [`later`] puts that off until something runs that could write to them;
 //! * [`table`] is the device's table of them, and which slot is whose;
-//! * [`batch`] gathers launches that may have written anywhere;
 //! * [`pending`] keeps which launches wait for a check, and when one is due;
 //! * [`checks`] decides when canaries are verified, and launches that, after the
 //!   program's kernel is on its way: before, the device waits for the host;
@@ -20,7 +19,6 @@
 //! the order of the stream that frees it or, where the host waits, before the
 //! host goes on.
 
-mod batch;
 mod checks;
 mod found;
 pub(crate) mod history;

@@ -3,10 +3,10 @@
 //! than checks were seen to take.
 
 use super::Canaries;
-use super::batch::{Batch, Begun, Item, Target};
 use super::checks::{Checks, stamp};
 use super::history::{Gathered, History, Reach};
 use crate::functions::Function;
+use crate::launches::{Begun, Listed, Target};
 use crate::streams::StreamName;
 use driver::SupportStream;
 use host::Stack;
@@ -90,8 +90,6 @@ pub(super) struct State {
     /// Where the next look at a part of all slots begins.
     pub cursor: u32,
     pub history: History,
-    /// Memory for the next list of launches.
-    spare: Vec<Item>,
     /// Checks whose stamps were read.
     stamped: u64,
     pub graph_kernels: Vec<(Arc<Function>, Stack)>,
@@ -108,7 +106,6 @@ impl Default for State {
             host: GAP,
             cursor: 0,
             history: History::default(),
-            spare: Vec::new(),
             stamped: 0,
             graph_kernels: Vec::new(),
             counts: CanaryCoverage::default(),
@@ -138,21 +135,16 @@ impl State {
         }
     }
 
-    /// Takes over the launches of a list. Returns where they went.
-    pub fn take_over(&mut self, checks: &Checks, batch: &mut Batch) -> Option<Begun> {
-        let begun = batch.begun()?;
-        let count = batch.len() as u64;
-        let pending = self.pending_in(begun);
+    /// Takes over launches that were made one after the other.
+    pub fn take_over(&mut self, checks: &Checks, listed: Listed) {
+        let count = listed.len() as u64;
+        let pending = self.pending_in(listed.begun);
         pending.launches += count;
         pending.slots.all = true;
-        let (items, kernels) = batch.take(std::mem::take(&mut self.spare));
-        self.spare = self.history.gathered(Gathered {
+        self.history.gathered(Gathered {
             first: checks.orders(count),
-            stream: begun.target.name,
-            items,
-            kernels,
+            listed,
         });
-        Some(begun)
     }
 
     /// What is pending in a stream.

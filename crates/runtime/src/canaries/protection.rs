@@ -10,6 +10,7 @@ use host::Stack;
 use model::Coverage;
 use model::layout::Record;
 use model::layout::canary::CANARY_RECORD;
+use std::time::Instant;
 
 impl Protection for Canaries {
     fn acts_at(&self) -> ActsAt {
@@ -28,6 +29,15 @@ impl Protection for Canaries {
 
     fn submitted(&self, launch: &Submitted<'_>) {
         self.launched(launch);
+    }
+
+    fn may_be_told_later(&self) -> bool {
+        // Else each launch is followed by a check.
+        self.checks.budget() < 100
+    }
+
+    fn settled(&self, stream: StreamName, now: Instant) {
+        Canaries::settled(self, stream, now);
     }
 
     fn graph_submitted(&self, place: Where) {

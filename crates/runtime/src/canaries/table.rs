@@ -7,6 +7,7 @@
 
 use super::place::slot_address;
 use super::{Canaries, Kernels};
+use crate::moment::moment_over;
 use crate::watch::Waits;
 use driver::DriverError;
 use driver::sys::CUresult;
@@ -216,6 +217,7 @@ impl Canaries {
         drop(paused);
         self.kernels.lock().insert(context, kernels);
         self.active.store(true, Ordering::Release);
+        moment_over();
         Ok(())
     }
 
@@ -314,7 +316,7 @@ impl Canaries {
             return;
         }
         self.kernels.lock().remove(&context);
-        self.checks.forget(context);
+        self.checks.forget(&self.launches, context);
         let new = self.later.context_gone(context);
         let freed = self.retiring.context_gone(context);
         let mut table = self.table.lock();

@@ -4,6 +4,7 @@ mod memo;
 
 pub(crate) use memo::put_back;
 
+use crate::moment;
 use crate::plan::ModulePlan;
 use crate::proof::Answers;
 use crate::seen::Seen;
@@ -283,6 +284,7 @@ impl Functions {
             self.versions.changed();
             functions.insert(handle, Arc::new(function))
         };
+        moment::kernels_changed();
         if let Some(old) = old {
             self.retire(&old);
         }
@@ -345,6 +347,7 @@ impl Functions {
             keep
         });
         drop(functions);
+        moment::kernels_changed();
         for function in gone {
             self.retire(&function);
         }

@@ -1,5 +1,6 @@
 //! Launches: what is launched for the program, and what protections add.
 
+mod listed;
 mod repeats;
 mod ticket;
 
@@ -42,6 +43,8 @@ pub struct Launcher {
     /// Launches that repeat a proved one need not be decided about: no protection
     /// follows them, and they are not counted to find those that are to be checked.
     repeats: bool,
+    /// Launches of kernels that are never checked may be listed.
+    lists: bool,
     memory: Arc<Memory>,
     env: Arc<Env>,
     modules: Arc<Modules>,
@@ -61,6 +64,7 @@ impl Launcher {
         Launcher {
             number: repeats::number(),
             repeats: window.is_open() && !below.protections.follow(Unchecked::Nothing),
+            lists: below.protections.may_be_told_later(),
             memory: below.memory,
             window,
             env: below.env.clone(),

@@ -2,25 +2,22 @@
 //!
 //! Programs launch most kernels in loops. A launch that was proved in bounds, of
 //! the same kernel in the same shape with the same pointers, needs no decision:
-//! the program's kernel runs. Nor does any launch of a kernel that can never be
-//! checked, such as one without PTX. Between two launches the driver displaces what
+//! the program's kernel runs. Between two launches the driver displaces what
 //! lay in the first caches (measured on an H100: the way through all services took
 //! 230 ns there, and 60 where nothing displaces it), so what decides lies together
 //! here, and is compared before anything else is looked at.
 //!
-//! What is kept of a proved launch is valid for one generation of the allocations,
-//! which changes with everything that can change a proof; what is kept of either,
-//! while the kernel is loaded.
+//! What is kept of a launch is valid for one generation of the allocations,
+//! which changes with everything that can change a proof, and while the kernel is
+//! loaded.
 
 use super::Launcher;
 use crate::functions::{Counted, Function};
-use crate::kernel::Kernel;
-use crate::request::{LaunchRequest, Submitted, Unchecked};
+use crate::request::LaunchRequest;
 use crate::seen::shape_words;
 use crate::spread;
 use crate::streams::Where;
 use instrument::{EntryPlan, LaunchShape};
-use model::UncheckedReason;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -51,27 +48,16 @@ struct Decides {
     most: u64,
 }
 
-/// A launch that needs no decision when it comes again.
+/// A launch that was proved, and needs no decision when it comes again.
 #[derive(Debug)]
 struct Kept {
     /// Of which launcher.
     owner: u64,
     function: Arc<Function>,
-    why: Why,
-}
-
-/// Why it needs none.
-#[derive(Debug)]
-enum Why {
-    /// It was proved.
-    Proved {
-        shape: [u64; 4],
-        /// The generation of the allocations.
-        generation: u64,
-        values: SmallVec<[Decides; 6]>,
-    },
-    /// No launch of this kernel is ever checked, for this reason.
-    NeverChecked(UncheckedReason),
+    shape: [u64; 4],
+    /// The generation of the allocations.
+    generation: u64,
+    values: SmallVec<[Decides; 6]>,
 }
 
 impl Kept {
@@ -81,23 +67,14 @@ impl Kept {
         shape: &LaunchShape,
         read: &impl Fn(Argument) -> Option<u64>,
     ) -> bool {
-        let is_so = match &self.why {
-            Why::Proved {
-                shape: kept,
-                generation,
-                values,
-            } => {
-                *kept == shape_words(shape)
-                    && *generation == launcher.memory.generation()
-                    && values.iter().all(|value| {
-                        let word = read(value.argument);
-                        word.is_some_and(|word| value.least <= word && word <= value.most)
-                    })
-            }
-            // Where streams are tracked, the runtime is to learn of its launches.
-            Why::NeverChecked(_) => !launcher.streams.are_tracked(),
-        };
-        is_so && self.owner == launcher.number && !self.function.counts.are_closed()
+        self.owner == launcher.number
+            && !self.function.counts.are_closed()
+            && self.shape == shape_words(shape)
+            && self.generation == launcher.memory.generation()
+            && self.values.iter().all(|value| {
+                let word = read(value.argument);
+                word.is_some_and(|word| value.least <= word && word <= value.most)
+            })
     }
 }
 
@@ -130,15 +107,13 @@ pub(super) fn number() -> u64 {
 }
 
 /// A launch of the program's kernel as it is, which repeats one that needed no
-/// checks, or could have none.
+/// checks.
 #[must_use = "the launch is submitted or refused"]
 pub struct Repeat<'a> {
     launcher: &'a Launcher,
     kept: Box<Kept>,
     handle: u64,
     way: usize,
-    /// How it is counted.
-    counted: Counted,
 }
 
 impl Launcher {
@@ -168,38 +143,12 @@ impl Launcher {
         });
         // (None in a thread that ends.)
         let (kept, way) = found.ok().flatten()?;
-        let counted = match kept.why {
-            Why::Proved { .. } => Counted::Proved,
-            Why::NeverChecked(reason) => match self.protections.before_unchecked() {
-                true => Counted::Verified(reason),
-                false => Counted::Unchecked(reason),
-            },
-        };
         Some(Repeat {
             launcher: self,
             kept,
             handle,
             way,
-            counted,
         })
-    }
-
-    /// Keeps a launch of a kernel that is never checked, for this reason.
-    pub(super) fn keep_unchecked(&self, request: &LaunchRequest<'_>, reason: UncheckedReason) {
-        if !self.repeats || self.streams.are_tracked() {
-            return;
-        }
-        let Some(Kernel(function)) = &request.kernel else {
-            return;
-        };
-        if function.never_checked() == Some(reason) {
-            let kept = Kept {
-                owner: self.number,
-                function: function.clone(),
-                why: Why::NeverChecked(reason),
-            };
-            put(request.function, kept);
-        }
     }
 
     /// Keeps a launch that was proved, if it was so for what is known of it.
@@ -234,11 +183,9 @@ impl Launcher {
         Some(Kept {
             owner: self.number,
             function: function.clone(),
-            why: Why::Proved {
-                shape: shape_words(request.shape),
-                generation,
-                values,
-            },
+            shape: shape_words(request.shape),
+            generation,
+            values,
         })
     }
 }
@@ -276,25 +223,15 @@ impl Repeat<'_> {
     /// The device took the launch. `place` is where it went.
     #[inline]
     pub fn submitted(self, place: Where) {
-        let (launcher, function) = (self.launcher, &self.kept.function);
-        function.counts.count(self.counted);
-        launcher.made(self.handle, self.counted, 0, place);
-        if let Counted::Verified(_) = self.counted {
-            launcher.protections.submitted(&Submitted {
-                function: Some(function),
-                ordinal: 0,
-                place,
-                unchecked: Unchecked::Anything,
-                read: &|_, _| None,
-            });
-        }
+        self.kept.function.counts.count(Counted::Proved);
+        self.launcher.made(self.handle, Counted::Proved, 0, place);
         self.put_back();
     }
 
     /// The device refused the launch: nothing ran, so nothing was checked.
     pub fn refused(self) {
-        self.kept.function.counts.count(self.counted);
-        self.launcher.refused(self.handle, self.counted);
+        self.kept.function.counts.count(Counted::Proved);
+        self.launcher.refused(self.handle, Counted::Proved);
         self.put_back();
     }
 

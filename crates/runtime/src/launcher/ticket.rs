@@ -9,6 +9,7 @@
 use super::Launcher;
 use crate::functions::{self, Build, Counted};
 use crate::kernel::Kernel;
+use crate::moment::Moment;
 use crate::request::{Accounted, LaunchDecision, LaunchRequest, Submitted, Unchecked};
 use crate::streams::Where;
 use model::{Ran, UncheckedReason};
@@ -20,6 +21,8 @@ pub struct Ticket<'a> {
     request: LaunchRequest<'a>,
     decision: LaunchDecision,
     accounted: Accounted,
+    /// When it was decided.
+    moment: Moment,
     /// The device refused the checked copy for this reason; whether what the
     /// program's kernel does is verified.
     fell_back: Option<(UncheckedReason, bool)>,
@@ -28,6 +31,7 @@ pub struct Ticket<'a> {
 impl Launcher {
     /// As [`Runtime::begin_launch`](crate::Runtime::begin_launch).
     pub(crate) fn begin<'a>(&'a self, request: LaunchRequest<'a>) -> Ticket<'a> {
+        let moment = Moment::now();
         let mut decision = LaunchDecision::Original;
         let accounted = self.decide(&request, &mut decision);
         // Only a checked launch has more than a tag, whose copying takes as long
@@ -38,6 +42,7 @@ impl Launcher {
                 request,
                 decision: LaunchDecision::Original,
                 accounted,
+                moment,
                 fell_back: None,
             },
             LaunchDecision::Proved => Ticket {
@@ -45,6 +50,7 @@ impl Launcher {
                 request,
                 decision: LaunchDecision::Proved,
                 accounted,
+                moment,
                 fell_back: None,
             },
             decision => Ticket {
@@ -52,6 +58,7 @@ impl Launcher {
                 request,
                 decision,
                 accounted,
+                moment,
                 fell_back: None,
             },
         }
@@ -79,10 +86,11 @@ impl Ticket<'_> {
     }
 
     /// Another launch of the calling thread like this one may be made without a
-    /// decision ([`Launcher::repeats`]), if this one was proved in bounds, or none of
-    /// its kernel is ever checked. To be called only where nothing but this launcher
-    /// follows launches.
-    pub fn keep(&self) {
+    /// decision: one that was proved in bounds, if it is the same
+    /// ([`Launcher::repeats`]), and any of a kernel that is never checked, if
+    /// `may_list`: no stream is captured ([`listing`](crate::listing)). To be called only
+    /// where nothing but this launcher follows launches.
+    pub fn keep(&self, may_list: bool) {
         match (&self.decision, self.accounted) {
             (
                 LaunchDecision::Proved,
@@ -91,13 +99,11 @@ impl Ticket<'_> {
                     unchecked: Unchecked::Nothing,
                 },
             ) => self.launcher.keep(&self.request),
-            (
-                LaunchDecision::Original,
-                Accounted {
-                    counted: Counted::Unchecked(reason) | Counted::Verified(reason),
-                    ..
-                },
-            ) if self.fell_back.is_none() => self.launcher.keep_unchecked(&self.request, reason),
+            (LaunchDecision::Original, Accounted { counted, .. })
+                if may_list && self.fell_back.is_none() =>
+            {
+                self.launcher.learn(&self.request, counted, self.moment);
+            }
             _ => {}
         }
     }

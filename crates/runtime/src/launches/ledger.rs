@@ -1,20 +1,26 @@
-//! Launches that a thread has made and canaries have not taken over yet.
+//! Launches that a thread has made and nobody has been told of yet.
 //!
 //! A program that launches kernels without PTX makes many launches of which all
-//! that matters is the kernel and its number: they may write anywhere. Each thread
-//! gathers those in a list of its own, and they are taken over together: between
-//! two launches the driver displaces what lay in the first caches, so what all
+//! that matters is the kernel: they may write anywhere. The thread writes a word for
+//! each into a list of its own. Counts, the recent launches and canaries learn of them
+//! together: between two launches the driver displaces what lay in the first caches
+//! (measured on an H200: the way through all services took 500 ns there), so what all
 //! launches share is to be touched rarely.
 //!
-//! Lists are taken over when they are full, when the stream changes, and before
-//! anything else is done with what canaries know of launches. A list's lock is
-//! taken before that of what canaries know.
+//! A list is *settled* when it is full, when the stream changes, and before anything
+//! else is done with what it tells: whoever reads counts or recent launches, or asks
+//! what canaries are to be verified, settles the lists of all threads first.
+//!
+//! Which kernels may be listed is valid for one [`Moment`].
 
-use crate::functions::Function;
+use crate::functions::{Counted, Function};
+use crate::moment::Moment;
 use crate::spread;
-use crate::streams::StreamName;
+use crate::streams::{StreamName, Where};
 use driver::SupportStream;
+use model::UncheckedReason;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,199 +28,377 @@ use std::time::{Duration, Instant};
 
 /// Launches in a list, at most.
 const MOST: usize = 32;
-/// A list of launches should not grow older: a check waits for it.
+/// A list of launches should not grow older: checks wait for it.
 const AGE: Duration = Duration::from_micros(200);
 
-/// Kernels that a thread remembers at a time.
-const KERNELS: usize = 256;
-/// Of these, how many are found without a search.
-const FOUND: usize = 64;
+/// Places of a thread for kernels; two that share one displace each other. (A step of
+/// training in PyTorch launches some fifty.)
+const PLACES: usize = 256;
+/// Kernels that a thread knows at a time.
+const KERNELS: usize = 1024;
+
+/// A kernel that may be listed, and why none of its launches is checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub function: Arc<Function>,
+    reason: UncheckedReason,
+}
 
 /// Kernels that a thread has launched; lists name them by their places here.
-pub(super) type Kernels = Mutex<Vec<Arc<Function>>>;
+type Kernels = Mutex<Vec<Known>>;
 
-/// A launch that may have written anywhere.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Item {
-    /// Which of the thread's kernels.
-    kernel: u32,
-    /// Its ordinal.
-    pub launch: u64,
-}
-
-impl Item {
-    /// The kernel.
-    pub fn kernel<'a>(&self, kernels: &'a [Arc<Function>]) -> Option<&'a Arc<Function>> {
-        kernels.get(self.kernel as usize)
-    }
-}
+/// Launches, by the places of their kernels.
+type Items = SmallVec<[u32; MOST]>;
 
 /// Where the launches of a list went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(crate) struct Target {
     pub name: StreamName,
     /// As the program names it.
     pub stream: SupportStream,
 }
 
+impl Target {
+    /// The target of what goes there, if it is a stream.
+    #[inline]
+    pub fn of(place: Where) -> Option<Target> {
+        match place {
+            Where::Stream {
+                name,
+                handle,
+                per_thread,
+            } => Some(Target {
+                name,
+                stream: SupportStream::Program { handle, per_thread },
+            }),
+            Where::Graph | Where::Unknown => None,
+        }
+    }
+}
+
 /// What is common to the launches of a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
+pub(crate) struct Begun {
     pub target: Target,
     pub context: u64,
     /// When the first one was made.
     pub since: Instant,
+    /// Whether it is verified afterwards what they did.
+    pub is_verified: bool,
 }
 
-/// The launches of a thread, all in one stream.
-pub(super) struct Batch {
-    begun: Option<Begun>,
-    items: Vec<Item>,
-    /// Launches that the list may hold, as fast as they come.
-    most: usize,
+/// Launches that were made one after the other by one thread, in one stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed {
+    pub begun: Begun,
+    /// The ordinal of the first, whose successors the others have; 0: they have none.
+    pub first: u64,
+    items: Items,
     kernels: Arc<Kernels>,
-    /// Some of them: the kernel's address, and its place. `kernels` keeps each, so that
-    /// no other gets its address.
-    found: [(usize, u32); FOUND],
 }
 
-impl Default for Batch {
-    fn default() -> Batch {
-        Batch {
-            begun: None,
-            items: Vec::with_capacity(MOST),
-            most: 1,
-            kernels: Arc::default(),
-            found: [(0, 0); FOUND],
-        }
-    }
-}
-
-impl Batch {
-    /// Whether it has launches of this stream.
-    pub fn is_for(&self, target: Target) -> bool {
-        self.begun.is_some_and(|begun| begun.target == target)
-    }
-
-    /// What its launches have in common; `None` if it has none.
-    pub fn begun(&self) -> Option<Begun> {
-        self.begun
-    }
-
-    /// How many launches it has.
+impl Listed {
+    /// How many launches there are.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Adds the first launch. Whether it is full.
-    pub fn begin(&mut self, begun: Begun, function: &Arc<Function>, launch: u64) -> bool {
-        debug_assert!(self.items.is_empty());
-        self.begun = Some(begun);
-        self.add(function, launch)
-    }
-
-    /// Adds a launch. Whether it is full.
-    pub fn add(&mut self, function: &Arc<Function>, launch: u64) -> bool {
-        let kernel = self.place_of(function);
-        self.items.push(Item { kernel, launch });
-        self.items.len() >= self.most
-    }
-
-    /// Where a kernel is among the thread's. (Its count of users, which all threads
-    /// share, is left alone where it has been seen before.)
-    fn place_of(&mut self, function: &Arc<Function>) -> u32 {
-        let address = Arc::as_ptr(function) as usize;
-        let found = &mut self.found[spread::place(address as u64, FOUND)];
-        if found.0 != address {
-            let mut kernels = self.kernels.lock();
-            let known = kernels.iter().position(|one| Arc::ptr_eq(one, function));
-            let place = known.unwrap_or_else(|| {
-                kernels.push(function.clone());
-                kernels.len() - 1
-            });
-            *found = (address, place as u32);
+    /// Calls a function with each launch, oldest first: its ordinal, its kernel, and
+    /// how it is counted.
+    pub fn each(&self, mut act: impl FnMut(u64, &Arc<Function>, Counted)) {
+        let kernels = self.kernels.lock();
+        for (place, item) in (0..).zip(&self.items) {
+            let Some(known) = kernels.get(*item as usize) else {
+                debug_assert!(false, "kernels are not removed from a list's");
+                continue;
+            };
+            let counted = match self.begun.is_verified {
+                true => Counted::Verified(known.reason),
+                false => Counted::Unchecked(known.reason),
+            };
+            let ordinal = if self.first == 0 {
+                0
+            } else {
+                self.first + place
+            };
+            act(ordinal, &known.function, counted);
         }
-        found.1
     }
+}
 
-    /// Its launches, oldest first, and the kernels that they name. It goes on empty, in
-    /// the memory of `spare`.
-    pub fn take(&mut self, spare: Vec<Item>) -> (Vec<Item>, Arc<Kernels>) {
-        self.begun = None;
-        let kernels = Arc::clone(&self.kernels);
-        let count = kernels.lock().len();
-        if count >= KERNELS {
-            self.kernels = Arc::default();
-            self.found = [(0, 0); FOUND];
+/// The launches of a thread that are not settled, all in one stream.
+pub(super) struct List {
+    begun: Option<Begun>,
+    items: Items,
+    /// Launches that the list may hold, as fast as they come.
+    most: usize,
+    kernels: Arc<Kernels>,
+}
+
+impl Default for List {
+    fn default() -> List {
+        List {
+            begun: None,
+            items: SmallVec::new(),
+            most: 1,
+            kernels: Arc::default(),
         }
-        (std::mem::replace(&mut self.items, spare), kernels)
+    }
+}
+
+impl List {
+    /// Takes its launches out. `first`: the ordinals of so many launches.
+    pub fn take(&mut self, first: impl FnOnce(u64) -> u64) -> Option<Listed> {
+        let begun = self.begun.take()?;
+        let items = std::mem::take(&mut self.items);
+        let first = match begun.is_verified {
+            true => first(items.len() as u64),
+            false => 0,
+        };
+        Some(Listed {
+            begun,
+            first,
+            items,
+            kernels: self.kernels.clone(),
+        })
     }
 
-    /// A list was full at this time, which began at that: says how many launches
-    /// the next may hold.
-    pub fn was_full(&mut self, since: Instant, now: Instant) {
+    /// It was full at this time, which began at that: says how many launches the next
+    /// may hold.
+    fn was_full(&mut self, since: Instant, now: Instant) {
         let each = now.saturating_duration_since(since) / self.most as u32;
         let fit = AGE.as_nanos() / each.as_nanos().max(1);
         self.most = usize::try_from(fit).unwrap_or(MOST).clamp(1, MOST);
     }
 }
 
-/// The lists of all threads.
-pub(super) struct Batches {
-    /// No others of the process have it.
-    number: u64,
-    all: Mutex<Vec<Arc<Mutex<Batch>>>>,
+/// Where a thread finds a kernel's place among those it knows.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// The program's handle.
+    handle: u64,
+    kernel: u32,
 }
+
+/// What a thread knows of kernels, and its list.
+struct Own {
+    /// Of which ledger it is.
+    number: u64,
+    /// While this lasts, what it knows is so.
+    moment: Moment,
+    /// Whether launches are verified at that time.
+    is_verified: bool,
+    slots: [Slot; PLACES],
+    /// `None` until there is a kernel.
+    list: Option<Arc<Mutex<List>>>,
+}
+
+/// A slot of no kernel.
+const FREE: Slot = Slot {
+    handle: 0,
+    kernel: 0,
+};
 
 thread_local! {
-    /// The calling thread's, and of which lists it is.
-    static OWN: RefCell<Option<(u64, Arc<Mutex<Batch>>)>> = const { RefCell::new(None) };
+    static OWN: RefCell<Own> = const {
+        RefCell::new(Own {
+            number: 0,
+            moment: Moment::NEVER,
+            is_verified: false,
+            slots: [FREE; PLACES],
+            list: None,
+        })
+    };
 }
 
-/// The number of the next lists.
+impl Own {
+    #[inline]
+    fn kernel(&self, handle: u64) -> Option<u32> {
+        let slot = &self.slots[spread::place(handle, PLACES)];
+        (slot.handle == handle && handle != 0).then_some(slot.kernel)
+    }
+}
+
+/// A launch about to be made, of a kernel of which none is checked: it needs no
+/// decision, and is listed when the device has taken it.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "the launch is made or refused"]
+pub struct Listing {
+    handle: u64,
+}
+
+/// Whether a launch of a kernel, by the program's handle, needs no decision, because
+/// the calling thread may list it.
+#[inline]
+pub fn listing(handle: u64) -> Option<Listing> {
+    // (None in a thread that ends.)
+    let may = OWN.try_with(|own| {
+        let own = own.try_borrow().ok()?;
+        (own.kernel(handle).is_some() && own.moment.lasts()).then_some(Listing { handle })
+    });
+    may.ok().flatten()
+}
+
+impl Listing {
+    /// The program's handle of the kernel.
+    pub fn handle(self) -> u64 {
+        self.handle
+    }
+
+    /// The device took the launch. Whether it is listed; if not, because there is no
+    /// list of this stream that has room for another one, the launcher does it.
+    #[inline]
+    pub fn made(self, place: Where) -> bool {
+        let listed = OWN.try_with(|own| {
+            let own = own.try_borrow().ok()?;
+            let kernel = own.kernel(self.handle)?;
+            let mut list = own.list.as_ref()?.lock();
+            let target = Target::of(place)?;
+            let is_its = list.begun.is_some_and(|begun| begun.target == target);
+            if !is_its || list.items.len() + 1 >= list.most {
+                return None;
+            }
+            list.items.push(kernel);
+            Some(())
+        });
+        listed.ok().flatten().is_some()
+    }
+}
+
+/// The lists of all threads.
+pub(super) struct Ledger {
+    /// No others of the process have it.
+    number: u64,
+    all: Mutex<Vec<Arc<Mutex<List>>>>,
+}
+
+/// The number of the next ledger.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-impl Default for Batches {
-    fn default() -> Batches {
-        Batches {
+impl Default for Ledger {
+    fn default() -> Ledger {
+        Ledger {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             all: Mutex::default(),
         }
     }
 }
 
-impl Batches {
-    /// Does something with the calling thread's list; `None` in a thread that ends.
-    pub fn own<R>(&self, act: impl FnOnce(&Mutex<Batch>) -> R) -> Option<R> {
-        let own = OWN.try_with(|own| {
-            let mut own = own.try_borrow_mut().ok()?;
-            if own
-                .as_ref()
-                .is_none_or(|(number, _)| *number != self.number)
-            {
-                *own = Some((self.number, self.add()));
+impl Ledger {
+    /// The calling thread may list launches of a kernel from here on, while the moment
+    /// lasts at which that was found, and whether launches are verified. `settle` is
+    /// given what is listed so far where that is over.
+    pub fn learn(
+        &self,
+        function: &Arc<Function>,
+        reason: UncheckedReason,
+        (moment, is_verified): (Moment, bool),
+        settle: impl FnOnce(&mut List),
+    ) {
+        let _ = OWN.try_with(|own| {
+            let Ok(mut own) = own.try_borrow_mut() else {
+                return;
+            };
+            let own = &mut *own;
+            if own.number != self.number {
+                own.number = self.number;
+                own.list = None;
+                own.moment = Moment::NEVER;
             }
-            let (_, batch) = own.as_ref()?;
-            Some(act(batch))
+            let list = own.list.get_or_insert_with(|| self.add());
+            let mut list = list.lock();
+            if own.moment != moment {
+                settle(&mut list);
+                let count = list.kernels.lock().len();
+                if !own.moment.has_kernels_of(moment) || count >= KERNELS {
+                    list.kernels = Arc::default();
+                    own.slots = [FREE; PLACES];
+                }
+                (own.moment, own.is_verified) = (moment, is_verified);
+            }
+            let mut kernels = list.kernels.lock();
+            let known = kernels
+                .iter()
+                .position(|known| Arc::ptr_eq(&known.function, function));
+            let kernel = match known {
+                Some(kernel) => kernel,
+                // The next moment makes room.
+                None if kernels.len() >= KERNELS => return,
+                None => {
+                    kernels.push(Known {
+                        function: function.clone(),
+                        reason,
+                    });
+                    kernels.len() - 1
+                }
+            };
+            own.slots[spread::place(function.handle, PLACES)] = Slot {
+                handle: function.handle,
+                kernel: kernel as u32,
+            };
         });
-        own.ok().flatten()
     }
 
-    fn add(&self) -> Arc<Mutex<Batch>> {
-        let batch = Arc::<Mutex<Batch>>::default();
-        self.all.lock().push(batch.clone());
-        batch
+    fn add(&self) -> Arc<Mutex<List>> {
+        let list = Arc::<Mutex<List>>::default();
+        self.all.lock().push(list.clone());
+        list
     }
 
-    /// Does something with each list that has launches. Lists of threads that have
-    /// ended are forgotten then.
-    pub fn each(&self, mut act: impl FnMut(&mut Batch)) {
-        self.all.lock().retain(|batch| {
-            let mut list = batch.lock();
-            if list.begun.is_some() {
-                act(&mut list);
+    /// Lists a launch that [`Listing::made`] does not. `settle` is given a list that is
+    /// over, and one that is full. Whether the launch was listed and, if the list is
+    /// settled now, whether it is to be verified.
+    pub fn list(
+        &self,
+        listing: Listing,
+        (target, context): (Target, u64),
+        now: Instant,
+        settle: impl Fn(&mut List),
+    ) -> Option<bool> {
+        let listed = OWN.try_with(|own| {
+            let own = own.try_borrow().ok()?;
+            let kernel = own.kernel(listing.handle)?;
+            let mut list = own.list.as_ref()?.lock();
+            let of_target = list.begun.filter(|begun| begun.target == target);
+            let begun = of_target.unwrap_or_else(|| {
+                settle(&mut list);
+                Begun {
+                    target,
+                    context,
+                    since: now,
+                    is_verified: own.is_verified,
+                }
+            });
+            list.begun = Some(begun);
+            list.items.push(kernel);
+            if list.items.len() < list.most {
+                return Some(false);
             }
-            Arc::strong_count(batch) > 1
+            settle(&mut list);
+            list.was_full(begun.since, now);
+            Some(begun.is_verified)
+        });
+        listed.ok().flatten()
+    }
+
+    /// Does something with the list of the calling thread.
+    pub fn own(&self, act: impl FnOnce(&mut List)) {
+        let _ = OWN.try_with(|own| {
+            let Ok(own) = own.try_borrow() else {
+                return;
+            };
+            if let Some(list) = own.list.as_ref().filter(|_| own.number == self.number) {
+                act(&mut list.lock());
+            }
+        });
+    }
+
+    /// Does something with each list. Those of threads that have ended are forgotten
+    /// then.
+    pub fn each(&self, mut act: impl FnMut(&mut List)) {
+        self.all.lock().retain(|list| {
+            act(&mut list.lock());
+            Arc::strong_count(list) > 1
         });
     }
 }
@@ -224,90 +408,119 @@ mod tests {
     use super::*;
     use crate::functions::tests::function;
 
-    const TARGET: Target = Target {
-        name: StreamName::Made(7),
-        stream: SupportStream::Own,
+    const NAME: StreamName = StreamName::Made(7);
+    const PLACE: Where = Where::Stream {
+        name: NAME,
+        handle: 7,
+        per_thread: false,
     };
 
-    fn begin_with(batch: &mut Batch, function: &Arc<Function>, launch: u64) -> bool {
-        let begun = Begun {
-            target: TARGET,
-            context: 1,
-            since: Instant::now(),
-        };
-        batch.begin(begun, function, launch)
+    /// What was settled, by kernel.
+    type Settled = Mutex<Vec<u64>>;
+
+    fn settle(settled: &Settled, list: &mut List) {
+        if let Some(listed) = list.take(|_| 1) {
+            listed.each(|_, function, _| settled.lock().push(function.handle));
+        }
     }
 
-    fn begin(batch: &mut Batch, launch: u64) -> bool {
-        begin_with(batch, &Arc::new(function(1, "k", 1)), launch)
+    fn learn(ledger: &Ledger, settled: &Settled, handle: u64, moment: Moment) {
+        let kernel = Arc::new(function(handle, "k", 1));
+        ledger.learn(&kernel, UncheckedReason::NoPtx, (moment, true), |list| {
+            settle(settled, list);
+        });
     }
 
-    fn launches(batch: &mut Batch) -> Vec<u64> {
-        let (items, _) = batch.take(Vec::new());
-        items.iter().map(|item| item.launch).collect()
+    /// Lists a launch at this time; whether one of the thread's own kernel.
+    fn make(ledger: &Ledger, settled: &Settled, handle: u64, now: Instant) -> bool {
+        let listing = Listing { handle };
+        let target = Target::of(PLACE).unwrap();
+        listing.made(PLACE)
+            || ledger
+                .list(listing, (target, 1), now, |list| settle(settled, list))
+                .is_some()
     }
 
     #[test]
     fn lists_are_as_long_as_launches_come_fast() {
-        let mut batch = Batch::default();
-        let (start, kernel) = (Instant::now(), Arc::new(function(1, "k", 1)));
-        assert!(begin(&mut batch, 1), "nothing is known of its speed yet");
-        assert_eq!(launches(&mut batch), [1]);
-        batch.was_full(start, start + Duration::from_micros(5));
-        for launch in 1..MOST as u64 {
-            let full = match launch {
-                1 => begin(&mut batch, launch),
-                _ => batch.add(&kernel, launch),
-            };
-            assert!(!full);
+        let (ledger, settled) = (Ledger::default(), Settled::default());
+        learn(&ledger, &settled, 5, Moment::now());
+        let start = Instant::now();
+        assert!(make(&ledger, &settled, 5, start));
+        assert_eq!(settled.lock().len(), 1, "nothing is known of its speed yet");
+        let fast = start + Duration::from_micros(5);
+        ledger.own(|list| list.was_full(start, fast));
+        for made in 1..MOST {
+            assert!(make(&ledger, &settled, 5, fast));
+            assert_eq!(settled.lock().len(), 1, "{made} wait");
         }
-        assert!(batch.add(&kernel, MOST as u64));
-        batch.was_full(start, start + Duration::from_millis(1) * MOST as u32);
-        assert_eq!(batch.most, 1);
-        batch.was_full(start, start);
-        assert_eq!(batch.most, MOST);
+        assert!(make(&ledger, &settled, 5, fast));
+        assert_eq!(settled.lock().len(), 1 + MOST);
+        ledger.own(|list| list.was_full(start, start + Duration::from_millis(1) * MOST as u32));
+        ledger.own(|list| assert_eq!(list.most, 1));
+        ledger.own(|list| list.was_full(start, start));
+        ledger.own(|list| assert_eq!(list.most, MOST));
     }
 
     #[test]
     fn what_a_thread_leaves_behind_is_found_once() {
-        let batches = Batches::default();
+        let (ledger, settled) = (Ledger::default(), Settled::default());
         std::thread::scope(|scope| {
             // Joined: a scope ends before what its threads own is dropped.
-            let thread = scope.spawn(|| batches.own(|batch| begin(&mut batch.lock(), 3)));
-            assert!(thread.join().is_ok());
+            let thread = scope.spawn(|| {
+                learn(&ledger, &settled, 3, Moment::now());
+                ledger.own(|list| list.most = MOST);
+                make(&ledger, &settled, 3, Instant::now())
+            });
+            assert!(thread.join().unwrap());
         });
-        let mut found = Vec::new();
-        batches.each(|batch| {
-            assert!(batch.is_for(TARGET));
-            found.extend(launches(batch));
-        });
-        assert_eq!(found, [3]);
-        batches.each(|_| panic!("it was taken"));
-        assert!(batches.all.lock().is_empty());
+        assert!(settled.lock().is_empty());
+        ledger.each(|list| settle(&settled, list));
+        assert_eq!(*settled.lock(), [3]);
+        ledger.each(|_| panic!("it is forgotten"));
     }
 
     #[test]
     fn lists_of_others_are_not_a_threads_own() {
-        let (one, other) = (Batches::default(), Batches::default());
-        one.own(|batch| begin(&mut batch.lock(), 1));
-        other.own(|batch| assert!(!batch.lock().is_for(TARGET)));
-        one.each(|batch| assert_eq!(launches(batch), [1]));
+        let (one, other, settled) = (Ledger::default(), Ledger::default(), Settled::default());
+        let moment = Moment::now();
+        learn(&one, &settled, 1, moment);
+        one.own(|list| list.most = MOST);
+        assert!(make(&one, &settled, 1, Instant::now()));
+        other.own(|_| panic!("it has none"));
+        learn(&other, &settled, 2, moment);
+        one.own(|_| panic!("the thread has the other's"));
+        assert!(
+            !make(&other, &settled, 1, Instant::now()),
+            "it is not known there"
+        );
+        one.each(|list| settle(&settled, list));
+        assert_eq!(*settled.lock(), [1]);
     }
 
     #[test]
     fn kernels_are_told_apart_however_many_there_are() {
-        let mut batch = Batch::default();
-        let all: Vec<_> = (0..KERNELS as u64 + 10)
-            .map(|handle| Arc::new(function(handle, &format!("k{handle}"), 1)))
-            .collect();
-        for _ in 0..2 {
-            for one in &all {
-                begin_with(&mut batch, one, one.handle);
-                let (items, kernels) = batch.take(Vec::new());
-                let kernels = kernels.lock();
-                let named = items[0].kernel(&kernels).expect("it is remembered");
-                assert!(Arc::ptr_eq(named, one) && kernels.len() <= KERNELS);
-            }
+        let (ledger, settled) = (Ledger::default(), Settled::default());
+        for handle in 1..KERNELS as u64 + 10 {
+            // (There are others with each moment.)
+            crate::moment::moment_over();
+            learn(&ledger, &settled, handle, Moment::now());
+            assert!(make(&ledger, &settled, handle, Instant::now()));
         }
+        ledger.each(|list| settle(&settled, list));
+        assert_eq!(
+            *settled.lock(),
+            (1..KERNELS as u64 + 10).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn a_handle_of_another_kernel_is_not_taken_for_the_old_one() {
+        let (ledger, settled) = (Ledger::default(), Settled::default());
+        learn(&ledger, &settled, 1, Moment::now());
+        crate::moment::kernels_changed();
+        assert!(listing(1).is_none());
+        learn(&ledger, &settled, 2, Moment::now());
+        assert!(!make(&ledger, &settled, 1, Instant::now()));
     }
 }

@@ -1,19 +1,27 @@
 //! The recent launches, which findings refer to.
 
+mod handed;
+mod ledger;
 mod recent;
 
+pub(crate) use ledger::{Begun, Listed, Target};
+pub use ledger::{Listing, listing};
 pub(crate) use recent::RecentLaunch;
 
 use crate::env::Env;
 use crate::functions::{Counted, Function, Proved};
+use crate::moment::Moment;
 use crate::roots::Roots;
-use crate::streams::StreamName;
+use crate::streams::{StreamName, Where};
+use handed::Handed;
 use host::Stack;
-use model::SiteId;
+use ledger::{Ledger, List};
+use model::{SiteId, UncheckedReason};
 use parking_lot::Mutex;
 use recent::Recent;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// A launch that ran with checks.
 #[derive(Clone, Debug)]
@@ -64,6 +72,10 @@ pub(crate) struct Launches {
     chunks: Box<[OnceLock<Box<[Slot]>>]>,
     /// Those that may be running, with and without ordinals.
     recent: Recent,
+    /// Those that nobody was told of yet, by thread.
+    ledger: Ledger,
+    /// Those that are to be verified, and canaries have not taken over.
+    handed: Mutex<Handed>,
     /// Kernels that became nodes of graphs, by the program's handles.
     in_graphs: Mutex<Vec<u64>>,
 }
@@ -76,13 +88,71 @@ impl Launches {
             newest: AtomicU64::new(0),
             chunks: (0..REMEMBERED / CHUNK).map(|_| OnceLock::new()).collect(),
             recent: Recent::default(),
+            ledger: Ledger::default(),
+            handed: Mutex::default(),
             in_graphs: Mutex::default(),
         }
     }
 
     /// Those that may be running.
     pub fn recent(&self) -> &Recent {
+        self.settle();
         &self.recent
+    }
+
+    /// Launches of a kernel are never checked, for this reason, and are listed by the
+    /// calling thread from here on. `found`: when that was found, and whether launches
+    /// were verified afterwards at that time.
+    pub fn learn(&self, function: &Arc<Function>, reason: UncheckedReason, found: (Moment, bool)) {
+        self.ledger
+            .learn(function, reason, found, |list| self.settle_list(list));
+    }
+
+    /// Whether all call stacks were taken that are kept of launches which `captured`
+    /// counts.
+    pub fn has_stacks(&self, captured: &AtomicU32) -> bool {
+        captured.load(Ordering::Relaxed) >= self.kept
+    }
+
+    /// Lists a launch that [`Listing::made`] does not. Whether it is listed, and if
+    /// launches were handed over to be verified ([`Launches::take_handed`]): that they were.
+    pub fn list(&self, listing: Listing, place: Where, now: Instant) -> Option<bool> {
+        let target = Target::of(place)?;
+        let context = target.name.context_or_current(self.env.driver());
+        self.ledger.list(listing, (target, context), now, |list| {
+            self.settle_list(list)
+        })
+    }
+
+    /// Tells all that the threads have listed to those that are to know.
+    pub fn settle(&self) {
+        self.ledger.each(|list| self.settle_list(list));
+    }
+
+    fn settle_list(&self, list: &mut List) {
+        let ordinals = |count| self.newest.fetch_add(count, Ordering::Relaxed) + 1;
+        let Some(listed) = list.take(ordinals) else {
+            return;
+        };
+        let begun = listed.begun;
+        listed.each(|launch, function, counted| {
+            function.counts.count(counted);
+            self.recent.add(RecentLaunch {
+                function: function.handle,
+                context: begun.context,
+                stream: begun.target.name,
+                launch,
+                counted: Some(counted),
+            });
+        });
+        if begun.is_verified {
+            self.handed.lock().add(listed);
+        }
+    }
+
+    /// Gives what was settled and is to be verified, each launch once, oldest first.
+    pub fn take_handed(&self, take: impl FnMut(Listed)) {
+        self.handed.lock().take(take);
     }
 
     /// A kernel was launched in this stream. `launch` is its ordinal, or 0.
@@ -120,8 +190,10 @@ impl Launches {
         self.in_graphs.lock().clone()
     }
 
-    /// The ordinal of a launch that begins.
+    /// The ordinal of a launch that begins. The calling thread's launches before it
+    /// have theirs.
     pub fn next(&self) -> u64 {
+        self.ledger.own(|list| self.settle_list(list));
         self.newest.fetch_add(1, Ordering::Relaxed) + 1
     }
 

@@ -1,6 +1,7 @@
 //! Memory for a buffer, at addresses of its own.
 
 use super::{ALWAYS_OWN, Kind, LARGEST_GAP, Pages, State};
+use crate::moment::moment_over;
 use crate::protection::Placement;
 use driver::DriverError;
 use driver::sys::CUresult;
@@ -338,7 +339,9 @@ impl Pages {
         state.counts.bytes = state.counts.bytes.max(state.bytes);
         state.add_memory(memory);
         state.live.insert(placed.base.0, placed);
-        self.any.store(true, Ordering::Relaxed);
+        if !self.any.swap(true, Ordering::Relaxed) {
+            moment_over();
+        }
     }
 
     /// Takes a buffer's memory away. No kernel may use it that should not fail.

@@ -1,9 +1,9 @@
 //! Launches of kernels that are never checked: made without a decision when they
 //! come again, and taken over by canaries together.
 
-use super::fake::{Bench, CONTEXT, Fake, SHAPE, extent, module, resolved};
+use super::fake::{Bench, CONTEXT, Fake, extent, module, resolved};
 use crate::canaries::history::Reach;
-use crate::{Fill, LaunchShape, ModulePlan, StreamName, Where};
+use crate::{Fill, ModulePlan, StreamName, Where, listing, moment_over};
 use heap::Owner;
 use model::{AllocationKind, DeviceAddress, Settings, UncheckedReason};
 use std::sync::Arc;
@@ -26,11 +26,14 @@ fn stream(handle: u64) -> Where {
 /// and those before waits, whatever the time), of whose launches no call stack is
 /// taken: nothing but the kernel tells them apart.
 fn bench(budget: u32) -> Bench {
-    let settings = Settings {
+    bench_with(Settings {
         canary_budget: budget,
         launch_backtraces: 0,
         ..Settings::default()
-    };
+    })
+}
+
+fn bench_with(settings: Settings) -> Bench {
     let bench = Bench::with(settings, Fake::default(), module(false));
     let reason = UncheckedReason::NoPtx;
     let plan = Arc::new(ModulePlan::original(reason, String::new()));
@@ -56,16 +59,14 @@ fn bench(budget: u32) -> Bench {
 
 /// Launches a kernel as the hook does; whether without a decision.
 fn launch(bench: &Bench, function: u64, place: Where) -> bool {
-    let repeat = bench
-        .runtime
-        .launcher()
-        .repeats(function, &SHAPE, |_| panic!("no argument decides"));
-    if let Some(repeat) = repeat {
-        repeat.submitted(place);
+    if let Some(listing) = listing(function) {
+        if !listing.made(place) {
+            bench.runtime.launcher().list(listing, place);
+        }
         return true;
     }
     let ticket = bench.begin_of(function, &|_, _, _| None);
-    ticket.keep();
+    ticket.keep(true);
     ticket.submitted(place);
     false
 }
@@ -90,17 +91,12 @@ fn candidates(bench: &Bench, check: u64) -> Vec<String> {
 }
 
 #[test]
-fn a_launch_of_a_kernel_that_is_never_checked_repeats_any_other() {
-    let bench = bench(100);
+fn a_launch_of_a_kernel_that_is_never_checked_needs_no_decision_again() {
+    let bench = bench(1);
     assert!(!launch(&bench, FUNCTION, stream(5)));
     assert!(launch(&bench, FUNCTION, stream(6)));
-    let wide = LaunchShape {
-        block: [512, 1, 1],
-        ..SHAPE
-    };
-    let launcher = bench.runtime.launcher();
-    let repeat = launcher.repeats(FUNCTION, &wide, |_| None);
-    repeat.expect("the shape does not matter").refused();
+    let refused = listing(FUNCTION).expect("it was made before");
+    bench.runtime.launcher().listing_refused(refused);
     assert!(!launch(&bench, OTHER, stream(5)));
     assert!(launch(&bench, FUNCTION, stream(5)));
     let coverage = bench.runtime.ending().coverage();
@@ -108,7 +104,81 @@ fn a_launch_of_a_kernel_that_is_never_checked_repeats_any_other() {
     // The refused one could not have been checked either, and was not verified.
     assert_eq!(kernel.unchecked[&UncheckedReason::NoPtx], 4);
     assert_eq!(kernel.verified, 3);
+}
+
+#[test]
+fn all_of_the_budget_makes_a_check_of_each_launch() {
+    let bench = bench(100);
+    for _ in 0..4 {
+        assert!(!launch(&bench, FUNCTION, stream(5)));
+    }
     assert_eq!(checks(&bench), 4);
+}
+
+#[test]
+fn the_first_launches_are_decided_about_while_they_have_call_stacks() {
+    let settings = Settings {
+        launch_backtraces: 2,
+        ..Settings::default()
+    };
+    let bench = bench_with(settings);
+    let decided = (0..4).map(|_| !launch(&bench, FUNCTION, stream(5)));
+    // (The second one takes the last stack.)
+    assert_eq!(decided.collect::<Vec<_>>(), [true, true, true, false]);
+}
+
+#[test]
+fn what_a_thread_knows_is_so_for_a_moment() {
+    let bench = bench(0);
+    launch(&bench, FUNCTION, stream(5));
+    launch(&bench, OTHER, stream(5));
+    assert!(launch(&bench, FUNCTION, stream(5)));
+    moment_over();
+    assert!(!launch(&bench, FUNCTION, stream(5)));
+    // The kernels are the same: one decision is enough.
+    assert!(launch(&bench, OTHER, stream(5)));
+    // A buffer is to get canaries before anything runs.
+    let plan = bench.runtime.canaries().plans(64, true)[0];
+    bench.runtime.canaries().allocated(
+        AllocationKind::Device,
+        extent(BUFFER + 0x1000, 64),
+        Owner {
+            context: CONTEXT,
+            ..Owner::default()
+        },
+        &plan,
+        Fill::Now,
+    );
+    assert!(!launch(&bench, OTHER, stream(5)));
+    let coverage = bench.runtime.ending().coverage();
+    let of = |name: &str| coverage.kernels[name].unchecked[&UncheckedReason::NoPtx];
+    assert_eq!((of(NAMES[0]), of(NAMES[1])), (3, 3));
+}
+
+#[test]
+fn launches_have_their_places_among_those_that_are_not_listed() {
+    let bench = bench(0);
+    launch(&bench, FUNCTION, stream(5));
+    launch(&bench, OTHER, stream(5));
+    for _ in 0..3 {
+        assert!(launch(&bench, OTHER, stream(5)));
+    }
+    moment_over();
+    assert!(!launch(&bench, FUNCTION, stream(5)));
+    bench.runtime.host_waits().before(None);
+    let allocations = bench.runtime.allocations();
+    let serial = allocations
+        .belongs_to(DeviceAddress(BUFFER))
+        .unwrap()
+        .serial;
+    let found = bench.runtime.canaries().candidates(2, Some(0), serial);
+    let numbered = found
+        .iter()
+        .rev()
+        .map(|launched| (launched.launch, launched.kernels[0].name.as_str()));
+    let other = (2..6).map(|ordinal| (ordinal, NAMES[1]));
+    let expected: Vec<_> = other.chain([(6, NAMES[0])]).collect();
+    assert_eq!(numbered.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn launch_of(bench: &Bench, shape: &LaunchShape, values: [u64; 3]) -> bool {
         stream: None,
         read: &read,
     });
-    ticket.keep();
+    ticket.keep(true);
     ticket.submitted(Where::Unknown);
     false
 }

@@ -3,6 +3,7 @@
 use super::machine::State;
 use super::words::Words;
 use super::{LAST_ROUND, Shared, Watch};
+use crate::moment::moment_over;
 use ::model::layout::guard::{GUARD_CONTROL, GUARD_CONTROL_SIZE, GuardParameters, TABLE_SLOTS};
 use ::model::{DeviceAddress, DeviceKind};
 use driver::{DriverError, SupportKernel, SupportLaunch, SupportStream};
@@ -169,6 +170,7 @@ impl Watch {
         );
         self.env.error(&message, false);
         self.off.get_or_init(|| message);
+        moment_over();
     }
 
     /// A slice that is over, or may have begun its last round, has not seen how

@@ -27,6 +27,8 @@ fn begun(result: CUresult, stream: CUstream) -> CUresult {
         && let Some(session) = session::get()
     {
         session.captures.begin(stream.0);
+        // Launches are asked for where they go from here on.
+        runtime::moment_over();
     }
     result
 }

@@ -5,6 +5,7 @@ use super::define::{hook, hooks};
 use super::watch::{self, What};
 use super::{capture, streams};
 use crate::process;
+use crate::queries::is_capturing;
 use crate::session::{self, Session, next};
 use crate::timing::{self, Timed};
 use driver::sys::{
@@ -14,7 +15,8 @@ use driver::sys::{
 };
 use model::{Ran, UncheckedReason};
 use runtime::{
-    Argument, EntryPlan, Kernel, LaunchDecision, LaunchRequest, LaunchShape, Runtime, Where,
+    Argument, EntryPlan, Kernel, LaunchDecision, LaunchRequest, LaunchShape, Listing, Runtime,
+    Where,
 };
 use std::ffi::c_void;
 
@@ -219,6 +221,17 @@ pub(super) unsafe fn launch(
     stream: Option<(CUstream, bool)>,
     make: impl Fn(u64, *mut *mut c_void, *mut *mut c_void) -> CUresult,
 ) -> CUresult {
+    if let Some((stream, per_thread)) = stream
+        && let Some(listing) = runtime::listing(function)
+    {
+        let result = make(function, arguments.pointers, arguments.extra);
+        if result == CUresult::CUDA_SUCCESS {
+            listed(listing, stream, per_thread);
+        } else if let Some(runtime) = session::runtime() {
+            runtime.launcher().listing_refused(listing);
+        }
+        return result;
+    }
     if let Some(runtime) = session::runtime()
         && let Some(repeat) = runtime.launcher().repeats(function, &shape, |argument| {
             // SAFETY: the program's arguments; it is an argument of this kernel.
@@ -310,13 +323,24 @@ unsafe fn decided(
     match result {
         CUresult::CUDA_SUCCESS => {
             if session::get().is_some_and(Session::leaves_launches_alone) {
-                ticket.keep();
+                ticket.keep(!is_capturing());
             }
             ticket.submitted(place(runtime, stream));
         }
         _ => ticket.refused(),
     }
     result
+}
+
+/// The device took a launch that is listed, into a stream that is not captured.
+#[inline]
+fn listed(listing: Listing, stream: CUstream, per_thread: bool) {
+    let place = streams::uncaptured(stream, per_thread);
+    if !listing.made(place)
+        && let Some(runtime) = session::runtime()
+    {
+        runtime.launcher().list(listing, place);
+    }
 }
 
 /// Where a launch goes.

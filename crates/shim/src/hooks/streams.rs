@@ -11,7 +11,13 @@ use std::cell::Cell;
 /// The stream that a handle means to the calling thread. `per_thread`: the
 /// function is one of those for which null is the thread's own stream.
 pub(super) fn name(runtime: &Runtime, stream: CUstream, per_thread: bool) -> StreamName {
-    let context = || runtime.env().driver().current_context();
+    name_in(stream, per_thread, || {
+        runtime.env().driver().current_context()
+    })
+}
+
+/// The same; `context` is asked for the current one.
+fn name_in(stream: CUstream, per_thread: bool, context: impl Fn() -> u64) -> StreamName {
     let of_thread = || StreamName::PerThread {
         context: context(),
         thread: own_number(),
@@ -86,6 +92,25 @@ pub(super) fn turn(stream: CUstream, per_thread: bool) -> When {
     session::runtime()
         .and_then(|runtime| of_launch(runtime, stream, per_thread))
         .map_or(When::Unknown, When::InStream)
+}
+
+/// Where a launch goes, while no stream is captured. (Asks the device's own function
+/// for the context: a launch is to touch little memory.)
+#[inline]
+pub(super) fn uncaptured(stream: CUstream, per_thread: bool) -> Where {
+    let context = || {
+        let mut context = CUcontext::NULL;
+        if let Some(get) = next().and_then(|api| api.cuCtxGetCurrent) {
+            // SAFETY: a place for the answer.
+            let _ = unsafe { get(&mut context) };
+        }
+        context.0
+    };
+    Where::Stream {
+        name: name_in(stream, per_thread, context),
+        handle: stream.0,
+        per_thread,
+    }
 }
 
 /// Where a launch goes.
