@@ -13,8 +13,8 @@
 use crate::environment::leave_error;
 use crate::positions::COUNT;
 use crate::state::{
-    Captures, ExportedPools, Guard, Heaps, LastWords, Life, Modules, Named, Pitches, Replays,
-    Threads, Times,
+    Captures, ExportedPools, Guard, Heaps, LastWords, Life, Links, Modules, Named, Pitches,
+    Replays, Threads, Times,
 };
 use crate::stderr::say;
 use crate::table::Table;
@@ -55,6 +55,8 @@ pub struct Session {
     pub exported_pools: ExportedPools,
     /// Loaded modules.
     pub modules: Modules,
+    /// What the program links at run time.
+    pub links: Links,
     /// How far apart rows of pitched memory are.
     pub pitches: Pitches,
     /// Instantiated graphs.
@@ -205,6 +207,7 @@ impl Session {
             threads: Threads::default(),
             exported_pools: ExportedPools::default(),
             modules: Modules::default(),
+            links: Links::default(),
             pitches: Pitches::default(),
             replays: Replays::default(),
             guard: (settings.protect.watch && settings.check).then(Guard::default),

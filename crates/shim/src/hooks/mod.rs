@@ -18,6 +18,7 @@ mod graph_nodes;
 mod graph_replay;
 mod kernel_node;
 mod launch;
+mod link;
 mod mapped;
 mod memory;
 mod module;
@@ -46,6 +47,7 @@ pub fn register(add: &mut dyn FnMut(usize, *const ())) {
     graph_nodes::register(add);
     graph_replay::register(add);
     launch::register(add);
+    link::register(add);
     mapped::register(add);
     memory::register(add);
     module::register(add);

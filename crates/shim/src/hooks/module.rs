@@ -8,7 +8,7 @@ use super::replace::{Decision, Options, decide, diagnose};
 use crate::image;
 use crate::queries;
 use crate::session::{self, next};
-use crate::state::Loaded;
+use crate::state::{Linked, Loaded};
 use crate::timing;
 use driver::sys::{
     CUdeviceptr, CUfunction, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUmodule, CUresult,
@@ -59,6 +59,14 @@ fn known(handle: u64) -> Option<Loaded> {
     session::get()?.modules.get(handle)
 }
 
+/// What the program has linked an image from, if it has.
+fn linked(parts: &[ModulePart<'_>]) -> Option<Arc<Linked>> {
+    match parts {
+        [ModulePart::Elf(image)] => session::get()?.links.of(image),
+        _ => None,
+    }
+}
+
 /// Loads an image as a module: the replacement if there is one and the device
 /// takes it, else as the program does.
 ///
@@ -76,8 +84,9 @@ unsafe fn load_module(
     ) else {
         return original();
     };
+    let linked = linked(parts);
     // SAFETY: the program's options.
-    let plan = match unsafe { decide(runtime, parts, options) } {
+    let plan = match unsafe { decide(runtime, parts, linked.as_deref(), options) } {
         Decision::Replace(replacement) if !module.is_null() => {
             let image = replacement.image.as_ptr().cast();
             // SAFETY: the image is complete, the rest is the program's.
@@ -125,8 +134,9 @@ unsafe fn load_library(
     ) else {
         return original();
     };
+    let linked = linked(parts);
     // SAFETY: the program's options.
-    let plan = match unsafe { decide(runtime, parts, options) } {
+    let plan = match unsafe { decide(runtime, parts, linked.as_deref(), options) } {
         Decision::Replace(replacement) if !library.is_null() => {
             // SAFETY: the program's library options.
             let (mut names, mut values) = unsafe { library_options.without_preserved() };

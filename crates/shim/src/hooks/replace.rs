@@ -3,6 +3,7 @@
 
 use super::capture;
 use crate::session::{self, next};
+use crate::state::Linked;
 use driver::Api;
 use driver::sys::{CUjit_option, CUjitInputType, CUlinkState, CUmodule, CUresult};
 use runtime::{ModulePart, ModulePlan, Prepared, Runtime};
@@ -101,14 +102,22 @@ pub enum Decision {
     Keep(Option<Arc<ModulePlan>>),
 }
 
-/// Decides about an image. Several texts are linked by the device.
+/// Decides about an image. Several texts are linked by the device, and so is what the
+/// program has `linked` itself, with the options that it gave for that.
 ///
 /// # Safety
 /// `options` are the program's.
-pub unsafe fn decide(runtime: &Runtime, parts: &[ModulePart<'_>], options: Options) -> Decision {
+pub unsafe fn decide(
+    runtime: &Runtime,
+    parts: &[ModulePart<'_>],
+    linked: Option<&Linked>,
+    options: Options,
+) -> Decision {
     if parts.is_empty() {
         return Decision::Keep(None);
     }
+    let from_texts = linked.map(Linked::parts);
+    let parts = from_texts.as_deref().unwrap_or(parts);
     let (texts, plan, instrumented) = match runtime.modules().prepare(parts) {
         Prepared::Instrumented { ptx, plan } => (ptx, plan, true),
         Prepared::Original {
@@ -117,14 +126,25 @@ pub unsafe fn decide(runtime: &Runtime, parts: &[ModulePart<'_>], options: Optio
         } if on_cpu() => (ptx, plan, false),
         Prepared::Original { plan, .. } => return Decision::Keep(Some(plan)),
     };
-    let image = match <[String; 1]>::try_from(texts) {
-        Ok([text]) => {
+    let image = match (linked, <[String; 1]>::try_from(texts)) {
+        (Some(linked), texts) => {
+            let texts = texts.map_or_else(|texts| texts, Vec::from);
+            let (mut names, mut values) = numbers(linked);
+            let options = Options {
+                count: names.len() as u32,
+                names: names.as_mut_ptr(),
+                values: values.as_mut_ptr(),
+            };
+            // SAFETY: as many names as values, which are numbers.
+            unsafe { link(texts, options) }
+        }
+        (None, Ok([text])) => {
             let mut bytes = text.into_bytes();
             bytes.push(0);
             Ok(bytes)
         }
         // SAFETY: the program's options.
-        Err(texts) => unsafe { link(texts, options) },
+        (None, Err(texts)) => unsafe { link(texts, options) },
     };
     match image {
         Ok(image) => Decision::Replace(Replacement {
@@ -137,6 +157,15 @@ pub unsafe fn decide(runtime: &Runtime, parts: &[ModulePart<'_>], options: Optio
             Decision::Keep(Some(plan))
         }
     }
+}
+
+/// The options of a linker of the program, as the device takes them: a number is in
+/// place of the pointer.
+fn numbers(linked: &Linked) -> (Vec<CUjit_option>, Vec<*mut c_void>) {
+    let options = linked.options.iter();
+    options
+        .map(|(name, value)| (*name, std::ptr::without_provenance_mut(*value)))
+        .unzip()
 }
 
 pub fn on_cpu() -> bool {
