@@ -231,6 +231,14 @@ impl Allocations {
         self.memory.is_hidden(address)
     }
 
+    /// The context of the live allocation by cuMemAlloc that holds an address, if the
+    /// calling thread has asked about that allocation ([`Allocations::is_hidden`]) since
+    /// memory was allocated or freed last.
+    #[inline]
+    pub fn remembered_context(&self, address: DeviceAddress) -> Option<u64> {
+        self.memory.remembered(address)
+    }
+
     /// A number that is another whenever memory was allocated or freed.
     pub fn generation(&self) -> u64 {
         self.memory.generation()

@@ -1,9 +1,9 @@
 //! A memo, for each thread, of live allocations that it has asked about lately.
 //!
-//! Frameworks ask the driver about pointers as often as they launch kernels, and
-//! most of these lie in few allocations. What all threads share, the registry of
-//! allocations and its lock, is then not touched. An entry is valid for one
-//! generation of the allocations.
+//! Frameworks ask the driver about pointers more often than they launch kernels
+//! (Triton: about each argument), and most of these lie in few allocations. What all
+//! threads share, the registry of allocations and its lock, is then not touched. An
+//! entry is valid for one generation of the allocations.
 
 use model::{DeviceAddress, Extent};
 use std::cell::RefCell;
@@ -18,6 +18,7 @@ struct Known {
     owner: u64,
     generation: u64,
     extent: Extent,
+    context: u64,
 }
 
 struct Memo {
@@ -45,25 +46,27 @@ impl Default for Live {
 }
 
 impl Live {
-    /// Whether the thread remembers that a live allocation holds the byte at an
-    /// address.
+    /// What the thread remembers of a live allocation that holds the byte at an
+    /// address: the context that was given to [`Live::remember`].
     #[inline]
-    pub fn holds(&self, generation: u64, address: DeviceAddress) -> bool {
+    pub fn holds(&self, generation: u64, address: DeviceAddress) -> Option<u64> {
         // (Nothing is remembered in a thread that ends.)
-        let holds = MEMO.try_with(|memo| {
+        let held = MEMO.try_with(|memo| {
             let memo = memo.try_borrow().ok()?;
             let mut known = memo.known.iter().flatten();
-            Some(known.any(|known| {
+            let known = known.find(|known| {
                 known.owner == self.0
                     && known.generation == generation
                     && known.extent.contains(address)
-            }))
+            });
+            known.map(|known| known.context)
         });
-        holds.ok().flatten().unwrap_or(false)
+        held.ok().flatten()
     }
 
-    /// An allocation was live in this generation.
-    pub fn remember(&self, generation: u64, extent: Extent) {
+    /// An allocation was live in this generation. `context`: what it is of, if its
+    /// memory is the device's and was made by cuMemAlloc, else 0.
+    pub fn remember(&self, generation: u64, extent: Extent, context: u64) {
         let _ = MEMO.try_with(|memo| {
             let mut memo = memo.try_borrow_mut().ok()?;
             let place = memo.turn % PLACES;
@@ -72,6 +75,7 @@ impl Live {
                 owner: self.0,
                 generation,
                 extent,
+                context,
             });
             Some(())
         });
@@ -92,20 +96,20 @@ mod tests {
     #[test]
     fn allocations_are_remembered_for_their_generation_and_owner() {
         let (one, other) = (Live::default(), Live::default());
-        one.remember(3, extent(0x1000));
-        assert!(one.holds(3, DeviceAddress(0x10ff)));
-        assert!(!one.holds(3, DeviceAddress(0x1100)));
-        assert!(!one.holds(4, DeviceAddress(0x1000)));
-        assert!(!other.holds(3, DeviceAddress(0x1000)));
+        one.remember(3, extent(0x1000), 9);
+        assert_eq!(one.holds(3, DeviceAddress(0x10ff)), Some(9));
+        assert!(one.holds(3, DeviceAddress(0x1100)).is_none());
+        assert!(one.holds(4, DeviceAddress(0x1000)).is_none());
+        assert!(other.holds(3, DeviceAddress(0x1000)).is_none());
     }
 
     #[test]
     fn the_newest_displace_the_oldest() {
         let live = Live::default();
         for base in 1..=PLACES as u64 + 1 {
-            live.remember(1, extent(base << 12));
+            live.remember(1, extent(base << 12), 0);
         }
-        let holds = |base: u64| live.holds(1, DeviceAddress(base << 12));
+        let holds = |base: u64| live.holds(1, DeviceAddress(base << 12)).is_some();
         assert!(!holds(1) && (2..=PLACES as u64 + 1).all(holds));
     }
 }

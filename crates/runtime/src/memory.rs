@@ -475,19 +475,30 @@ impl Memory {
         state.registry.find(address).is_none() && state.quarantine.find(address).is_some()
     }
 
+    /// The context of the live allocation by cuMemAlloc that holds an address, if the
+    /// calling thread remembers one ([`Memory::is_hidden`]).
+    #[inline]
+    pub fn remembered(&self, address: DeviceAddress) -> Option<u64> {
+        let context = self.live.holds(self.generation(), address);
+        context.filter(|context| *context != 0)
+    }
+
     /// Whether only the driver has memory at an address: freed memory that is kept,
     /// canaries and padding.
     #[inline]
     pub fn is_hidden(&self, address: DeviceAddress) -> bool {
         // Read before the registry is: what changes meanwhile makes it differ.
         let generation = self.generation();
-        if self.live.holds(generation, address) {
+        if self.live.holds(generation, address).is_some() {
             return false;
         }
         let state = self.state.read();
         match state.registry.find(address) {
             Some(entry) if entry.allocation.extent.contains(address) => {
-                self.live.remember(generation, entry.allocation.extent);
+                let is_device = entry.allocation.kind == AllocationKind::Device;
+                let context = if is_device { entry.owner.context } else { 0 };
+                self.live
+                    .remember(generation, entry.allocation.extent, context);
                 false
             }
             Some(_) => state.registry.beside(address).is_some(),

@@ -4,9 +4,22 @@
 use crate::session::{self, next};
 use driver::Api;
 use driver::sys::{
-    CUfunction, CUfunction_attribute, CUkernel, CUresult, CUstream, CUstreamCaptureStatus,
+    CUcontext, CUfunction, CUfunction_attribute, CUkernel, CUresult, CUstream,
+    CUstreamCaptureStatus,
 };
 use runtime::Kernel;
+
+/// The current context; 0: there is none. (Asks the device's own function: frequent
+/// calls are to touch little memory.)
+#[inline]
+pub fn current_context() -> u64 {
+    let mut context = CUcontext::NULL;
+    if let Some(get) = next().and_then(|api| api.cuCtxGetCurrent) {
+        // SAFETY: a place for the answer.
+        let _ = unsafe { get(&mut context) };
+    }
+    context.0
+}
 
 /// Whether any stream is being captured.
 pub fn is_capturing() -> bool {

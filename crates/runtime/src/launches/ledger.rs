@@ -28,12 +28,14 @@ use std::time::{Duration, Instant};
 
 /// Launches in a list, at most.
 const MOST: usize = 32;
-/// A list of launches should not grow older: checks wait for it.
-const AGE: Duration = Duration::from_micros(200);
+/// A list of launches should not grow older: checks wait for it. (A step of training in
+/// PyTorch launches a kernel each 25 µs; settling a list takes 0.7.)
+const AGE: Duration = Duration::from_millis(1);
 
-/// Places of a thread for kernels; two that share one displace each other. (A step of
-/// training in PyTorch launches some fifty.)
-const PLACES: usize = 256;
+/// Places of a thread for kernels. (A step of training in PyTorch launches some fifty.)
+const PLACES: usize = 64;
+/// Kernels of a place, in one line of the cache; with more, they displace each other.
+const WAYS: usize = 4;
 /// Kernels that a thread knows at a time.
 const KERNELS: usize = 1024;
 
@@ -163,6 +165,26 @@ impl List {
         })
     }
 
+    /// Where a kernel is among those it knows; `None`: there is no room for it. (The
+    /// next moment makes some.)
+    fn place_of(&self, function: &Arc<Function>, reason: UncheckedReason) -> Option<u32> {
+        let mut kernels = self.kernels.lock();
+        let mut known = kernels.iter();
+        let known = known.position(|known| Arc::ptr_eq(&known.function, function));
+        let place = match known {
+            Some(place) => place,
+            None if kernels.len() >= KERNELS => return None,
+            None => {
+                kernels.push(Known {
+                    function: function.clone(),
+                    reason,
+                });
+                kernels.len() - 1
+            }
+        };
+        u32::try_from(place).ok()
+    }
+
     /// It was full at this time, which began at that: says how many launches the next
     /// may hold.
     fn was_full(&mut self, since: Instant, now: Instant) {
@@ -188,16 +210,23 @@ struct Own {
     moment: Moment,
     /// Whether launches are verified at that time.
     is_verified: bool,
-    slots: [Slot; PLACES],
+    places: [Place; PLACES],
     /// `None` until there is a kernel.
     list: Option<Arc<Mutex<List>>>,
 }
+
+/// The kernels of a place.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Place([Slot; WAYS]);
 
 /// A slot of no kernel.
 const FREE: Slot = Slot {
     handle: 0,
     kernel: 0,
 };
+/// A place of none.
+const EMPTY: Place = Place([FREE; WAYS]);
 
 thread_local! {
     static OWN: RefCell<Own> = const {
@@ -205,7 +234,7 @@ thread_local! {
             number: 0,
             moment: Moment::NEVER,
             is_verified: false,
-            slots: [FREE; PLACES],
+            places: [EMPTY; PLACES],
             list: None,
         })
     };
@@ -214,9 +243,21 @@ thread_local! {
 impl Own {
     #[inline]
     fn kernel(&self, handle: u64) -> Option<u32> {
-        let slot = &self.slots[spread::place(handle, PLACES)];
-        (slot.handle == handle && handle != 0).then_some(slot.kernel)
+        let Place(slots) = &self.places[spread::place(handle, PLACES)];
+        let mut its = slots.iter().filter(|slot| slot.handle == handle);
+        its.next().filter(|_| handle != 0).map(|slot| slot.kernel)
     }
+}
+
+/// Notes where a kernel is found.
+fn put(places: &mut [Place; PLACES], handle: u64, kernel: u32) {
+    let Place(slots) = &mut places[spread::place(handle, PLACES)];
+    let is_its = |slot: &Slot| slot.handle == handle;
+    let its = slots.iter().position(is_its);
+    // The oldest is the last one.
+    let way = its.unwrap_or(WAYS - 1);
+    slots[..=way].rotate_right(1);
+    slots[0] = Slot { handle, kernel };
 }
 
 /// A launch about to be made, of a kernel of which none is checked: it needs no
@@ -312,30 +353,13 @@ impl Ledger {
                 let count = list.kernels.lock().len();
                 if !own.moment.has_kernels_of(moment) || count >= KERNELS {
                     list.kernels = Arc::default();
-                    own.slots = [FREE; PLACES];
+                    own.places = [EMPTY; PLACES];
                 }
                 (own.moment, own.is_verified) = (moment, is_verified);
             }
-            let mut kernels = list.kernels.lock();
-            let known = kernels
-                .iter()
-                .position(|known| Arc::ptr_eq(&known.function, function));
-            let kernel = match known {
-                Some(kernel) => kernel,
-                // The next moment makes room.
-                None if kernels.len() >= KERNELS => return,
-                None => {
-                    kernels.push(Known {
-                        function: function.clone(),
-                        reason,
-                    });
-                    kernels.len() - 1
-                }
-            };
-            own.slots[spread::place(function.handle, PLACES)] = Slot {
-                handle: function.handle,
-                kernel: kernel as u32,
-            };
+            if let Some(kernel) = list.place_of(function, reason) {
+                put(&mut own.places, function.handle, kernel);
+            }
         });
     }
 
@@ -512,6 +536,22 @@ mod tests {
             *settled.lock(),
             (1..KERNELS as u64 + 10).collect::<Vec<_>>()
         );
+    }
+
+    #[test]
+    fn kernels_that_share_a_place_are_all_known() {
+        let (ledger, settled) = (Ledger::default(), Settled::default());
+        let moment = Moment::now();
+        let place = |handle: &u64| spread::place(*handle, PLACES) == 0;
+        let all: Vec<u64> = (1..).filter(place).take(WAYS + 1).collect();
+        for handle in &all {
+            learn(&ledger, &settled, *handle, moment);
+        }
+        let is_known = |handle: &u64| OWN.with(|own| own.borrow().kernel(*handle).is_some());
+        assert!(!is_known(&all[0]), "the oldest is displaced");
+        assert!(all[1..].iter().all(is_known));
+        learn(&ledger, &settled, all[WAYS], moment);
+        assert!(all[1..].iter().all(is_known), "none is there twice");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! for, and what it freed is free.
 
 use super::define::{hook, hooks};
+use crate::queries::current_context;
 use crate::session;
 use driver::sys::{CUdeviceptr, CUpointer_attribute, CUresult};
 use model::{DeviceAddress, Extent};
@@ -112,7 +113,26 @@ unsafe fn correct(data: *mut c_void, attribute: CUpointer_attribute, address: u6
     }
 }
 
+/// Whether kernels of the current context reach a pointer by its own address, as it is
+/// known of memory that was allocated there. Triton asks so about each argument of each
+/// launch, and the device's answer takes longer.
+#[inline]
+fn is_own_address(attribute: CUpointer_attribute, address: u64) -> bool {
+    attribute == CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER
+        && session::runtime()
+            .and_then(|runtime| {
+                let allocations = runtime.allocations();
+                allocations.remembered_context(DeviceAddress(address))
+            })
+            .is_some_and(|context| context == current_context())
+}
+
 hook!(cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, address: CUdeviceptr) |get| {
+    if !data.is_null() && is_own_address(attribute, address) {
+        // SAFETY: the program's place for a pointer.
+        unsafe { data.cast::<u64>().write(address) };
+        return CUresult::CUDA_SUCCESS;
+    }
     if is_hidden(address) {
         return CUresult::CUDA_ERROR_INVALID_VALUE;
     }

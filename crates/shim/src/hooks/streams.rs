@@ -1,6 +1,6 @@
 //! Which stream a handle means.
 
-use crate::queries::{is_captured, is_capturing};
+use crate::queries::{current_context, is_captured, is_capturing};
 use crate::session::{self, next};
 use driver::sys::{
     CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUcontext, CUresult, CUstream, CUstream_flags,
@@ -94,20 +94,11 @@ pub(super) fn turn(stream: CUstream, per_thread: bool) -> When {
         .map_or(When::Unknown, When::InStream)
 }
 
-/// Where a launch goes, while no stream is captured. (Asks the device's own function
-/// for the context: a launch is to touch little memory.)
+/// Where a launch goes, while no stream is captured.
 #[inline]
 pub(super) fn uncaptured(stream: CUstream, per_thread: bool) -> Where {
-    let context = || {
-        let mut context = CUcontext::NULL;
-        if let Some(get) = next().and_then(|api| api.cuCtxGetCurrent) {
-            // SAFETY: a place for the answer.
-            let _ = unsafe { get(&mut context) };
-        }
-        context.0
-    };
     Where::Stream {
-        name: name_in(stream, per_thread, context),
+        name: name_in(stream, per_thread, current_context),
         handle: stream.0,
         per_thread,
     }
