@@ -20,7 +20,7 @@ pub struct Host {
     starts: usize,
     /// Processes of each variant that take turns. Two processes of one variant can
     /// differ more than two turns of a process.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 6)]
     processes: usize,
     /// Turns of each process.
     #[arg(long, default_value_t = 25)]
@@ -32,10 +32,10 @@ pub struct Host {
     #[arg(long, requires = "python")]
     steps: Option<PathBuf>,
     /// How often PyTorch is started anew.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 2)]
     python_starts: usize,
     /// Turns of each of these processes.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 40)]
     python_turns: usize,
 }
 
