@@ -137,28 +137,83 @@ unsafe fn container<'a>(
     }
 }
 
-/// Offsets in an ELF64 header, and the sizes that the format fixes.
-const SECTION_OFFSET: usize = 40;
-const SECTION_ENTRY_SIZE: usize = 58;
-const SECTION_COUNT: usize = 60;
+/// A table of an ELF64 file: where its header says at which offset it is, how large an
+/// entry is, and how many there are.
+struct TableOf {
+    offset: usize,
+    entry_size: usize,
+    count: usize,
+}
+
+/// The tables of segments and of sections. Compilers put them last, nvlink the segments
+/// behind the sections.
+const TABLES: [TableOf; 2] = [
+    TableOf {
+        offset: 32,
+        entry_size: 54,
+        count: 56,
+    },
+    TableOf {
+        offset: 40,
+        entry_size: 58,
+        count: 60,
+    },
+];
 const ELF_HEADER_SIZE: usize = 64;
+
+/// Bytes of an ELF64 file, by its header; `None` if that cannot be.
+fn elf_size(header: &[u8; ELF_HEADER_SIZE]) -> Option<usize> {
+    let u16_at = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
+    let mut end = 0;
+    for table in &TABLES {
+        let offset = u64::from_le_bytes(*header[table.offset..].first_chunk()?);
+        let size = u16_at(table.entry_size) * u16_at(table.count);
+        end = end.max(offset.checked_add(size)?);
+    }
+    let size = usize::try_from(end).ok()?;
+    (ELF_HEADER_SIZE..1 << 32).contains(&size).then_some(size)
+}
 
 /// # Safety
 /// `pointer` points to a complete ELF64 file.
 unsafe fn elf<'a>(pointer: *const u8) -> Option<ModulePart<'a>> {
     // SAFETY: the header of an ELF64 file has 64 bytes.
     let header = unsafe { pointer.cast::<[u8; ELF_HEADER_SIZE]>().read_unaligned() };
-    let u16_at = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
-    let offset = header[SECTION_OFFSET..]
-        .first_chunk()
-        .map(|bytes| u64::from_le_bytes(*bytes))?;
-    // Compilers put the section table last.
-    let end = offset.checked_add(u16_at(SECTION_ENTRY_SIZE) * u16_at(SECTION_COUNT))?;
-    let size = usize::try_from(end)
-        .ok()
-        .filter(|size| *size >= ELF_HEADER_SIZE && *size < 1 << 32)?;
-    // SAFETY: a complete file reaches to the end of its section table.
+    let size = elf_size(&header)?;
+    // SAFETY: a complete file reaches to the end of its tables.
     Some(ModulePart::Elf(unsafe {
         std::slice::from_raw_parts(pointer, size)
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header with these tables: offset, size of an entry, count.
+    fn header(segments: (u64, u16, u16), sections: (u64, u16, u16)) -> [u8; ELF_HEADER_SIZE] {
+        let mut header = [0; ELF_HEADER_SIZE];
+        for (table, (offset, size, count)) in TABLES.iter().zip([segments, sections]) {
+            header[table.offset..][..8].copy_from_slice(&offset.to_le_bytes());
+            header[table.entry_size..][..2].copy_from_slice(&size.to_le_bytes());
+            header[table.count..][..2].copy_from_slice(&count.to_le_bytes());
+        }
+        header
+    }
+
+    #[test]
+    fn a_file_ends_behind_the_last_of_its_tables() {
+        // As nvcc 13 writes a cubin for sm_90.
+        let cubin = header((5184, 56, 4), (4224, 64, 15));
+        assert_eq!(elf_size(&cubin), Some(5184 + 4 * 56));
+        assert_eq!(elf_size(&header((64, 56, 4), (4224, 64, 15))), Some(5184));
+        assert_eq!(elf_size(&header((0, 0, 0), (4224, 64, 15))), Some(5184));
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_none() {
+        assert_eq!(elf_size(&header((0, 0, 0), (0, 0, 0))), None);
+        assert_eq!(elf_size(&header((u64::MAX, 56, 4), (64, 64, 1))), None);
+        assert_eq!(elf_size(&header((1 << 40, 56, 4), (64, 64, 1))), None);
+    }
 }
