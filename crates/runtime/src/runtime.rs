@@ -112,7 +112,7 @@ impl Base {
         );
         let allocations = Arc::new(allocations);
         let deep_stacks = Arc::new(DeepStacks::new(env.clone()));
-        let modules = Arc::new(Modules::new(env.clone(), metadata.clone()));
+        let modules = Arc::new(Modules::new(env.clone(), metadata.clone())?);
         let launches = Arc::new(Launches::new(env.clone()));
         let reporter = Arc::new(Reporter::new(env.clone(), memory.clone()));
         let records = Records::new(env.clone(), metadata.clone());
