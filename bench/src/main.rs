@@ -1,5 +1,6 @@
 //! `ringfence-bench`: what Ringfence costs.
 
+mod cache;
 mod canary;
 mod cores;
 mod fence;
@@ -66,6 +67,8 @@ enum Bench {
     Calls(sharing::calls::Calls),
     /// How fast PTX is instrumented.
     Instrument(instrument::Instrument),
+    /// What loading a module costs, with and without instrumented modules on disk.
+    CachedStart(cache::CachedStart),
     /// What the bounds of accesses are derived from, and why some are checked
     /// by their address alone.
     Origins(origins::Origins),
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Bench::Sharing(sharing) => sharing::measure(&sharing),
         Bench::Calls(calls) => sharing::calls::measure(&calls),
         Bench::Instrument(instrument) => instrument::measure(&instrument),
+        Bench::CachedStart(cached) => cache::measure(&cached),
         Bench::Origins(origins) => origins::measure(&origins),
     };
     match result {

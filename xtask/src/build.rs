@@ -17,6 +17,8 @@ pub struct Built {
     pub command: PathBuf,
     /// The device plugin for Kubernetes.
     pub plugin: PathBuf,
+    /// The driver for Kubernetes' dynamic resource allocation.
+    pub dra_driver: PathBuf,
     /// `libringfence.so`.
     pub library: PathBuf,
     /// `libringfence_opencl.so`.
@@ -49,12 +51,19 @@ pub fn all() -> Result<Built> {
     let built = Built {
         command: folder.join("ringfence"),
         plugin: folder.join("ringfence-device-plugin"),
+        dra_driver: folder.join("ringfence-dra-driver"),
         library: folder.join("libringfence.so"),
         opencl: folder.join("libringfence_opencl.so"),
         cudart: folder.join("cudart"),
         folder,
     };
-    for path in [&built.command, &built.plugin, &built.library, &built.opencl] {
+    for path in [
+        &built.command,
+        &built.plugin,
+        &built.dra_driver,
+        &built.library,
+        &built.opencl,
+    ] {
         ensure!(path.is_file(), "the build left no {}", path.display());
     }
     forwarding(&built.cudart)?;

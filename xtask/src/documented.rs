@@ -154,6 +154,8 @@ impl Options {
         of.insert("slice", parts.into_iter().collect::<Result<String>>()?);
         let mut plugin = command(&built.plugin, ["--help"]);
         of.insert("ringfence-device-plugin", output(&mut plugin)?);
+        let mut driver = command(&built.dra_driver, ["--help"]);
+        of.insert("ringfence-dra-driver", output(&mut driver)?);
         Ok(Options(of))
     }
 
@@ -290,6 +292,7 @@ mod tests {
         let built = Built {
             command: path.join("ringfence"),
             plugin: path.join("ringfence-device-plugin"),
+            dra_driver: path.join("ringfence-dra-driver"),
             library: path.join("libringfence.so"),
             opencl: path.join("libringfence_opencl.so"),
             cudart: path.join("cudart"),

@@ -36,6 +36,7 @@ fn copy(built: &Built, prefix: &Path) -> Result<()> {
     let mut files = vec![
         (built.command.clone(), "bin"),
         (built.plugin.clone(), "bin"),
+        (built.dra_driver.clone(), "bin"),
         (built.library.clone(), "lib"),
         (built.opencl.clone(), "lib"),
         (header, "include"),
@@ -95,6 +96,7 @@ mod tests {
         let built = Built {
             command: file("ringfence"),
             plugin: file("ringfence-device-plugin"),
+            dra_driver: file("ringfence-dra-driver"),
             library: file("libringfence.so"),
             opencl: file("libringfence_opencl.so"),
             cudart: from.join("cudart"),
@@ -108,6 +110,7 @@ mod tests {
         for name in [
             "bin/ringfence",
             "bin/ringfence-device-plugin",
+            "bin/ringfence-dra-driver",
             "lib/libringfence.so",
             "lib/libringfence_opencl.so",
             "lib/cudart/libcudart.so.13",

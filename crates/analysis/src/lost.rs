@@ -5,10 +5,11 @@ use crate::function::Analysis;
 use crate::lower::{Expr, Term};
 use crate::origin::Origin;
 use crate::ssa::Definition;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What an address was made of where its root was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Lost {
     /// A number alone: no pointer takes part.
     Number,

@@ -6,6 +6,7 @@
 use debuginfo::DebugInfo;
 use ptx::{Function, Mnemonic, Modifier, Module, Type, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
 /// A register of a function. Numbered densely, in the order of the
 /// declarations.
@@ -35,7 +36,7 @@ impl Class {
 }
 
 /// A variable or parameter that a function mentions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SymbolId(pub u32);
 
 /// Where a symbol lives.

@@ -3,12 +3,13 @@
 //! analyses of the same rows.
 
 use ptx::{Mnemonic, Modifier, Opcode, Type};
+use serde::{Deserialize, Serialize};
 
 /// Bits of a register.
 pub(crate) type Width = u8;
 
 /// How an instruction reads the bits of a register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum View {
     Signed,
     Unsigned,
@@ -24,7 +25,7 @@ pub(crate) enum Part {
 }
 
 /// Arithmetic of two operands that is not linear in both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Binary {
     Multiply,
     And,

@@ -20,7 +20,7 @@ pub fn manager(options: ManagerOptions) -> Result<()> {
         ManagerDevice::Cpu => DeviceChoice::Cpu(options.cpu_threads()),
     };
     let (quota, users) = options.quotas();
-    let compile = options.compile();
+    let (compile, cache) = (options.compile(), options.cache());
     let (kernel_time, stall_time) = (options.kernel_time(), options.stall_time());
     let socket = options.socket.unwrap_or_else(protocol::default_socket);
     let server = Server::start(&Options {
@@ -30,6 +30,7 @@ pub fn manager(options: ManagerOptions) -> Result<()> {
         stall_time,
         slices: options.slices.clone(),
         compile,
+        cache,
         metrics: options.metrics,
         ..Options::new(socket.clone(), device, own_worker())
     })?;

@@ -122,6 +122,34 @@ fn files_that_cannot_be_written() {
 }
 
 #[test]
+fn a_cache_that_others_can_write() {
+    let scratch = Scratch::new();
+    let program = scratch.program(&[], "exit 0");
+    let folder = scratch.path("cache");
+    let option = folder.to_str().unwrap();
+    run(&scratch, &["--cache-dir", option], &program);
+    let mode = folder.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o750)).unwrap();
+    let outcome = run(&scratch, &["--cache-dir", option], &program);
+    assert_eq!(outcome.code, Some(96));
+    assert!(
+        outcome.stderr.contains("is open to others (mode 750)"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+    let file = scratch.write("file", "");
+    let outcome = run(&scratch, &["--cache-dir", file.to_str().unwrap()], &program);
+    assert_eq!(outcome.code, Some(96));
+    assert!(
+        outcome.stderr.contains("cannot be used"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
 fn options_and_settings() {
     let scratch = Scratch::new();
     let program = scratch.executable("program", STARTED);

@@ -489,6 +489,68 @@ fn workers_go_with_their_tenant_and_with_the_manager() {
 }
 
 #[test]
+fn compiled_modules_outlive_a_manager() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("cache");
+    let file = format!("cache-dir = \"{}\"\n", folder.display());
+    // What the next manager says after it has loaded the module.
+    let totals = || {
+        let manager = Manager::start(&scratch, &file);
+        let mut raw = connect(&manager.socket, 64 << 20).unwrap();
+        assert!(matches!(raw.load(&module("kept")), Reply::Loaded(_)));
+        let socket = manager.socket.to_str().unwrap();
+        let outcome = scratch.ringfence(["tenants", "--json", "--socket", socket]);
+        let overview: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let totals = &overview["totals"];
+        let of = |key: &str| totals[key].as_u64().unwrap();
+        let of_store = |key: &str| totals["store"][key].as_u64().unwrap();
+        (
+            (of("compiled"), of("cached")),
+            ["found", "missing", "damaged", "written"].map(of_store),
+        )
+    };
+    assert_eq!(totals(), ((1, 0), [0, 1, 0, 1]));
+    assert_eq!(totals(), ((0, 1), [1, 0, 0, 0]));
+    let files = || {
+        std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+    };
+    let kept = files().next().unwrap();
+    assert_eq!(files().count(), 1);
+    // Damage is as if it were not there.
+    let mut bytes = std::fs::read(&kept).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&kept, bytes).unwrap();
+    assert_eq!(totals(), ((1, 0), [0, 1, 1, 1]));
+    assert_eq!(totals(), ((0, 1), [1, 0, 0, 0]));
+
+    // A folder that others can write holds what others say.
+    std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let cache = folder.to_str().unwrap();
+    let socket = scratch.path("other.sock");
+    let socket = socket.to_str().unwrap();
+    let options = [
+        "manager",
+        "--device",
+        "cpu",
+        "--socket",
+        socket,
+        "--cache-dir",
+        cache,
+    ];
+    let outcome = scratch.ringfence(options);
+    assert_eq!(outcome.code, Some(96), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("is open to others (mode 777)"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+}
+
+#[test]
 fn the_administrator_sees_who_is_there() {
     let scratch = Scratch::new();
     let metrics = scratch.path("metrics.sock");

@@ -16,7 +16,7 @@ pub const KIND: &str = "ringfence.dev/gpu";
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
     cdi_version: &'static str,
-    kind: &'static str,
+    kind: String,
     devices: Vec<Device>,
 }
 
@@ -47,8 +47,13 @@ struct Mount {
 const OPTIONS: [&str; 5] = ["ro", "nosuid", "nodev", "rbind", "rprivate"];
 
 impl Spec {
-    /// One device for each slice, which is given by its name.
+    /// One device of [`KIND`] for each slice, which is given by its name.
     pub fn new<'e>(slices: impl IntoIterator<Item = (&'e str, &'e Edits)>) -> Spec {
+        Spec::of_kind(KIND, slices)
+    }
+
+    /// One device of this vendor and class for each slice.
+    pub fn of_kind<'e>(kind: &str, slices: impl IntoIterator<Item = (&'e str, &'e Edits)>) -> Spec {
         let device = |(name, edits): (&str, &Edits)| Device {
             name: name.to_owned(),
             container_edits: ContainerEdits {
@@ -70,7 +75,7 @@ impl Spec {
         };
         Spec {
             cdi_version: VERSION,
-            kind: KIND,
+            kind: kind.to_owned(),
             devices: slices.into_iter().map(device).collect(),
         }
     }

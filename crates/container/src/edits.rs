@@ -16,6 +16,9 @@ const LIBRARY: &str = "libringfence.so";
 /// runtime.
 const RUNTIMES: &str = "cudart";
 
+/// The variable of Ringfence's options.
+const OPTIONS: &str = "RINGFENCE_OPTIONS";
+
 /// A folder of the host that a container sees, and cannot write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
@@ -95,6 +98,15 @@ impl Edits {
             ],
         })
     }
+
+    /// Adds an option to `RINGFENCE_OPTIONS`. Its value has no colon.
+    pub fn set_option(&mut self, name: &str, value: &str) {
+        for (variable, options) in &mut self.environment {
+            if *variable == OPTIONS {
+                options.push_str(&format!(":{name}={value}"));
+            }
+        }
+    }
 }
 
 /// The environment by which a process becomes a tenant of the slice whose socket
@@ -126,10 +138,7 @@ pub fn environment(
     let socket = plain(run.join(SLICE_SOCKET))?;
     Ok(vec![
         ("LD_PRELOAD", preloaded.join(":")),
-        (
-            "RINGFENCE_OPTIONS",
-            format!("device=tenant:check=off:socket={socket}"),
-        ),
+        (OPTIONS, format!("device=tenant:check=off:socket={socket}")),
     ])
 }
 

@@ -15,6 +15,7 @@ mod device_heap;
 mod device_runtime;
 mod error;
 mod fence;
+mod kept;
 mod output;
 mod parameters;
 mod patch;
@@ -31,6 +32,7 @@ pub use fence::{
     FenceCounts, FenceError, FenceForm, Fenced, FencedSite, FencedVariable, Holder, Refusal,
     Relocation, fence,
 };
+pub use kept::{from_bytes, to_bytes};
 pub use output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason, Residual};
 pub use parameters::ParameterSlot;
 pub use verify::{VerifyError, verify, verify_heap_calls, verify_output, verify_shadow};

@@ -3,6 +3,7 @@
 use crate::parameters::ParameterSlot;
 use analysis::{Lost, Program, Query};
 use model::layout::shadow::Encoding;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The options: what is instrumented.
@@ -55,7 +56,7 @@ pub struct Instrumented {
 }
 
 /// A variable of a module, in global memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceVariable {
     /// Name, as in the PTX.
     pub name: String,
@@ -111,7 +112,7 @@ impl EntryPlan {
 /// A copy of a kernel in which the accesses have no checks that can be proved
 /// before a launch. It is otherwise as the checked copy: it takes the same
 /// parameters, and its sites have the same numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Residual {
     /// Its name.
     pub name: String,
@@ -133,7 +134,7 @@ impl Residual {
 }
 
 /// Why no launch of a kernel can be proved.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Obstacle {
     /// The obstacle.
     pub reason: Reason,
@@ -142,7 +143,7 @@ pub struct Obstacle {
 }
 
 /// The obstacle to a proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
     /// Nothing: there is no check to make.
     NoChecks,

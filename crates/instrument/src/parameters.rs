@@ -2,9 +2,10 @@
 //! declared alignment, in order).
 
 use ptx::Function;
+use serde::{Deserialize, Serialize};
 
 /// Place of one parameter in the parameter block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParameterSlot {
     /// Bytes from the start of the block.
     pub offset: u32,

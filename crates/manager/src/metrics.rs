@@ -7,7 +7,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
-use protocol::{Overview, TenantRow};
+use protocol::{Overview, StoreTotals, TenantRow};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
@@ -197,9 +197,48 @@ const MEASURES: [Measure; 7] = [
     }),
 ];
 
+/// Of compiled modules that are kept on disk.
+fn cache(store: &StoreTotals) -> [(&'static str, &'static str, u64); 6] {
+    [
+        (
+            "cache_found",
+            "Modules whose result was in the folder of the cache",
+            store.found,
+        ),
+        (
+            "cache_missing",
+            "Modules whose result was not in the folder of the cache",
+            store.missing,
+        ),
+        (
+            "cache_damaged",
+            "Files of the cache that were damaged, and were removed",
+            store.damaged,
+        ),
+        (
+            "cache_written",
+            "Files of the cache that were written",
+            store.written,
+        ),
+        (
+            "cache_not_written",
+            "Files of the cache that could not be written",
+            store.not_written,
+        ),
+        (
+            "cache_evicted",
+            "Files of the cache that had to go for others",
+            store.evicted,
+        ),
+    ]
+}
+
 fn text(overview: &Overview) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("ringfence");
     let totals = overview.totals;
+    for (name, help, value) in cache(&totals.store) {
+        registry.register(name, help, ConstCounter::new(value));
+    }
     for (name, help, value) in [
         (
             "tenants_admitted",

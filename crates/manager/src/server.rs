@@ -2,7 +2,7 @@
 
 use crate::addresses::Addresses;
 use crate::admin;
-use crate::compile::{CompileLimits, Compiler, Worker};
+use crate::compile::{CompileLimits, Compiler, Store, Worker};
 use crate::control::{self, Control};
 use crate::device::{Device, DeviceChoice, OpenError};
 use crate::log;
@@ -19,7 +19,7 @@ use driver::calls::{Context, Stream};
 use model::layout::fence::HEADROOM;
 use protocol::{
     CONTROL_SOCKET, Channel, ChannelError, Credentials, Frame, Hello, MAGIC, NAME_BYTES, Overview,
-    Reply, Request, RingChannel, SocketChannel, VERSION, Welcome,
+    Reply, Request, RingChannel, SocketChannel, StoreTotals, VERSION, Welcome,
 };
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -53,6 +53,9 @@ pub struct Options {
     pub stall_time: StallTime,
     /// What the compilation of a module may take.
     pub compile: CompileLimits,
+    /// The folder in which results of compilation are kept for the next manager, and
+    /// how many bytes of them. `None`: they are not.
+    pub cache: Option<(PathBuf, u64)>,
     /// What compiles.
     pub worker: Worker,
     /// Where metrics are served.
@@ -83,6 +86,7 @@ impl Options {
             slices: None,
             stall_time: StallTime::OfDevice,
             compile: CompileLimits::default(),
+            cache: None,
             worker,
             metrics: None,
         }
@@ -133,6 +137,12 @@ pub enum StartError {
     /// What compiles for the device.
     #[error("the driver's compiler cannot be started in a process of its own: {0}")]
     Compiler(String),
+    /// The folder of compiled modules.
+    #[error(transparent)]
+    Cache(#[from] cache::FolderError),
+    /// What is compiled could not be told apart by driver.
+    #[error("compiled modules cannot be kept (--cache-dir): {0}")]
+    Store(String),
     /// The memory of a tenant.
     #[error("a tenant cannot have {0} bytes of memory; choose less with --memory-per-tenant")]
     Memory(u64),
@@ -207,13 +217,18 @@ impl Server {
         let control = options.slices.as_deref().map(listen_for_control);
         let control = control.transpose()?;
         let folder = options.slices.clone().unwrap_or_default();
+        let cache = options.cache.as_ref();
+        let cache = cache.map(|(folder, limit)| cache::Cache::open(folder, *limit));
+        let cache = cache.transpose()?;
         let device = Device::open(&options.device, options.kernel_time, options.stall_limit())?;
+        let store = cache.map(|cache| Store::new(cache, &options.device, device.capability));
+        let store = store.transpose().map_err(StartError::Store)?;
         let ownership = own(&device)?;
         let driver = match &options.device {
             DeviceChoice::Gpu(path) => Some(path.clone()),
             DeviceChoice::Cpu(_) => None,
         };
-        let compiler = Compiler::new(options.worker.clone(), options.compile, driver);
+        let compiler = Compiler::new(options.worker.clone(), options.compile, driver, store);
         let compiler = compiler.map_err(StartError::Compiler)?;
         Ok(Server {
             listener,
@@ -484,6 +499,17 @@ impl Manager {
         totals.compiled = counts.compiled.load(Ordering::Relaxed);
         totals.cached = counts.cached.load(Ordering::Relaxed);
         totals.not_compiled = counts.refused.load(Ordering::Relaxed);
+        if let Some(store) = self.compiler.store() {
+            let counts = store.counts();
+            totals.store = StoreTotals {
+                found: counts.found.load(Ordering::Relaxed),
+                missing: counts.missing.load(Ordering::Relaxed),
+                damaged: counts.damaged.load(Ordering::Relaxed),
+                written: counts.written.load(Ordering::Relaxed),
+                not_written: counts.not_written.load(Ordering::Relaxed),
+                evicted: counts.evicted.load(Ordering::Relaxed),
+            };
+        }
         let (taken, all) = self.addresses.count();
         Overview {
             device: self.device.facts.name.clone(),

@@ -2,6 +2,7 @@
 //! and later), as far as it is a matter of bytes: messages and names of calls.
 //! `tests/deviceplugin.proto` declares the same, and a test compares them.
 
+use crate::messages::messages;
 use std::collections::HashMap;
 
 /// The version that both sides name.
@@ -33,26 +34,6 @@ pub mod calls {
     pub const ALLOCATE: &str = "/v1beta1.DevicePlugin/Allocate";
     /// Of a plugin.
     pub const PRE_START: &str = "/v1beta1.DevicePlugin/PreStartContainer";
-}
-
-/// Declares messages: number of a field, its name, its type for `prost`, and its
-/// type in Rust.
-macro_rules! messages {
-    ($($(#[$doc:meta])* $message:ident {
-        $($(#[$field_doc:meta])* $number:literal $field:ident ($($kind:tt)*): $type:ty,)*
-    })*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, PartialEq, prost::Message)]
-            pub struct $message {
-                $(
-                    $(#[$field_doc])*
-                    #[prost($($kind)*, tag = $number)]
-                    pub $field: $type,
-                )*
-            }
-        )*
-    };
 }
 
 messages! {

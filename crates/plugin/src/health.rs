@@ -1,7 +1,6 @@
 //! Whether the manager is there, and for how many units.
 
-use crate::plugin::Plugin;
-use std::sync::Arc;
+use crate::stock::Stock;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -29,14 +28,15 @@ impl Health {
     }
 }
 
-/// Asks the manager until it answers for the first time, and then for ever.
-pub(crate) async fn watch(plugin: Arc<Plugin>) -> watch::Receiver<Health> {
+/// Asks the manager until it answers for the first time, and then for ever. `say`
+/// writes a line for the administrator.
+pub(crate) async fn watch(stock: Stock, say: fn(&str)) -> watch::Receiver<Health> {
     let mut is_said = false;
     let first = loop {
-        match ask(&plugin).await {
+        match ask(&stock).await {
             Ok(units) => break units,
             Err(why) if !is_said => {
-                crate::kubelet::say(&format!("waiting for the manager: {why}"));
+                say(&format!("waiting for the manager: {why}"));
                 is_said = true;
             }
             Err(_) => {}
@@ -48,16 +48,16 @@ pub(crate) async fn watch(plugin: Arc<Plugin>) -> watch::Receiver<Health> {
     tokio::spawn(async move {
         while !sender.is_closed() {
             tokio::time::sleep(PERIOD).await;
-            let found = ask(&plugin).await;
+            let found = ask(&stock).await;
             sender.send_if_modified(|health| {
                 let next = health.next(found.as_ref().ok().copied());
                 let was_healthy = health.healthy > 0;
                 match &found {
                     Ok(units) if !was_healthy => {
-                        crate::kubelet::say(&format!("the manager is back: {units} units"));
+                        say(&format!("the manager is back: {units} units"));
                     }
                     Err(why) if was_healthy => {
-                        crate::kubelet::say(&format!("no unit is healthy: {why}"));
+                        say(&format!("no unit is healthy: {why}"));
                     }
                     _ => {}
                 }
@@ -68,10 +68,10 @@ pub(crate) async fn watch(plugin: Arc<Plugin>) -> watch::Receiver<Health> {
     receiver
 }
 
-async fn ask(plugin: &Arc<Plugin>) -> Result<usize, String> {
-    let plugin = Arc::clone(plugin);
+async fn ask(stock: &Stock) -> Result<usize, String> {
+    let stock = stock.clone();
     // It waits for a socket.
-    let asked = tokio::task::spawn_blocking(move || plugin.units()).await;
+    let asked = tokio::task::spawn_blocking(move || stock.units()).await;
     asked.map_err(|error| error.to_string())?
 }
 

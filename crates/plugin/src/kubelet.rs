@@ -63,7 +63,7 @@ pub(crate) fn say(text: &str) {
 pub async fn run(plugin: Plugin) -> Result<(), RegisterError> {
     let plugin = Arc::new(plugin);
     let folder = plugin.options().folder.clone();
-    let health = health::watch(Arc::clone(&plugin)).await;
+    let health = health::watch(plugin.stock(), say).await;
     let kubelet = folder.join(KUBELET_SOCKET);
     let own = folder.join(SOCKET);
     loop {

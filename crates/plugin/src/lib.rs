@@ -12,14 +12,20 @@
 //! plugin keeps nothing that it could lose: the manager has the slices, and the
 //! kubelet has what was allocated.
 //!
+//! [`dra`] is the other form, for clusters with dynamic resource allocation: there,
+//! a claim is a slice.
+//!
 //! It must never give a container a device file, and it decides no limit: the
 //! manager keeps it, for the socket that the container sees.
 
 pub mod api;
+pub mod dra;
 mod health;
 mod kubelet;
+mod messages;
 mod plugin;
 mod service;
+mod stock;
 mod units;
 
 pub use health::Health;

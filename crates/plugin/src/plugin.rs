@@ -1,16 +1,12 @@
 //! What is done about units: slices of the manager, and what a container needs.
 
 use crate::api::{ContainerAllocateResponse, Mount};
+use crate::stock::{LOST, Stock};
 use crate::units::{MOST_UNITS, Units};
 use container::{Edits, EditsError};
 use protocol::{Control, ControlError, ManagerState, NewSlice};
 use std::path::PathBuf;
 use std::sync::Mutex;
-
-/// Of sixteen parts of a device's memory, those that are handed out. The rest is
-/// for code and for what the manager has beside a tenant's memory: some 70 MiB a
-/// tenant, 64 tenants at most (`crates/manager/src/partition.rs`).
-const HANDED_OUT: u64 = 15;
 
 /// How to run the plugin.
 #[derive(Clone, Debug)]
@@ -39,7 +35,7 @@ pub enum AllocateError {
     #[error(transparent)]
     Manager(#[from] ControlError),
     /// The device has failed.
-    #[error("the manager's device has failed; restart the manager")]
+    #[error("{LOST}")]
     Lost,
     /// More than a tenant may have.
     #[error(
@@ -78,27 +74,13 @@ impl Plugin {
         &self.options
     }
 
-    /// For how many units the manager has memory; else why there is none.
-    pub(crate) fn units(&self) -> Result<usize, String> {
-        let control = Control::connect(&self.options.slices);
-        let state = control.and_then(|mut control| control.state());
-        let state = state.map_err(|error| error.to_string())?;
-        if state.is_lost {
-            return Err(AllocateError::Lost.to_string());
-        }
-        let memory = self.options.memory;
-        let memory = memory.unwrap_or(state.memory / 16 * HANDED_OUT);
-        let units = usize::try_from(memory / self.options.unit).unwrap_or(usize::MAX);
-        match units {
-            0 => Err(format!(
-                "the device has less memory than a unit of {} bytes; choose a smaller --unit",
-                self.options.unit
-            )),
-            1..=MOST_UNITS => Ok(units),
-            _ => Err(format!(
-                "{memory} bytes are more than {MOST_UNITS} units of {} bytes; choose a larger --unit",
-                self.options.unit
-            )),
+    /// What it hands out.
+    pub(crate) fn stock(&self) -> Stock {
+        Stock {
+            slices: self.options.slices.clone(),
+            unit: self.options.unit,
+            memory: self.options.memory,
+            most: MOST_UNITS,
         }
     }
 

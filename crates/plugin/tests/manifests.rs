@@ -3,10 +3,11 @@
 
 mod support;
 
-use plugin::api;
+use plugin::{api, dra};
 use saphyr::{LoadableYamlNode, Yaml};
 use std::collections::BTreeMap;
 use std::process::Command;
+use support::objects;
 
 fn text(name: &str) -> String {
     let path = toolchain::workspace().join("deploy/kubernetes").join(name);
@@ -159,4 +160,170 @@ fn the_pods_ask_for_the_resource_and_nothing_of_the_node() {
     assert_eq!(word(variable, "name"), "RINGFENCE_OPTIONS");
     let path = word(variable, "valueFrom/fieldRef/fieldPath");
     assert_eq!(path, "metadata.annotations['ringfence.dev/options']");
+}
+
+/// Option and value of each word of a container's arguments.
+fn given(container: &serde_json::Value) -> BTreeMap<String, String> {
+    let words = container["args"].as_array().expect("arguments").iter();
+    let words = words.filter_map(|word| word.as_str()?.split_once('='));
+    words
+        .map(|(option, value)| (option.to_owned(), value.to_owned()))
+        .collect()
+}
+
+#[test]
+fn the_manifest_of_the_dra_driver_fits_the_commands_and_the_kubelet() {
+    let documents = objects::documents("dra.yaml");
+    let of = |kind| objects::of_kind(&documents, kind);
+    let namespace = &of("Namespace")["metadata"]["name"];
+    let account = &of("ServiceAccount")["metadata"];
+    let (role, binding) = (of("ClusterRole"), of("ClusterRoleBinding"));
+    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+    let subject = &binding["subjects"][0];
+    assert_eq!(subject["name"], account["name"]);
+    assert_eq!(subject["namespace"], *namespace);
+    assert_eq!(account["namespace"], *namespace);
+    let class = of("DeviceClass");
+    let errors = objects::errors(&objects::own(), "DeviceClass", class);
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(class["metadata"]["name"], dra::DRIVER);
+    let expression = format!("device.driver == \"{}\"", dra::DRIVER);
+    assert_eq!(
+        class["spec"]["selectors"][0]["cel"]["expression"],
+        expression.as_str()
+    );
+
+    let set = of("DaemonSet");
+    assert_eq!(set["metadata"]["namespace"], *namespace);
+    let template = &set["spec"]["template"];
+    assert_eq!(
+        set["spec"]["selector"]["matchLabels"],
+        template["metadata"]["labels"]
+    );
+    let pod = &template["spec"];
+    assert_eq!(pod["serviceAccountName"], account["name"]);
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    let containers = pod["containers"].as_array().expect("containers");
+    let [manager, driver] = &containers[..] else {
+        panic!("two containers");
+    };
+    for container in [manager, driver, &pod["initContainers"][0]] {
+        let security = &container["securityContext"];
+        assert_eq!(security["capabilities"]["drop"][0], "ALL");
+        assert_eq!(security["allowPrivilegeEscalation"], false);
+    }
+    let volumes = pod["volumes"].as_array().expect("volumes");
+    let mounts = |container: &serde_json::Value| -> BTreeMap<String, String> {
+        let mounts = container["volumeMounts"].as_array().expect("mounts").iter();
+        let mounts = mounts.map(|mount| {
+            let volume = volumes
+                .iter()
+                .find(|volume| volume["name"] == mount["name"]);
+            let volume = volume.unwrap_or_else(|| panic!("no volume for {mount}"));
+            let host = volume["hostPath"]["path"].as_str().unwrap_or("projected");
+            (
+                host.to_owned(),
+                mount["mountPath"].as_str().expect("a path").to_owned(),
+            )
+        });
+        mounts.collect()
+    };
+    let help_of_driver = help(&mut Command::new(env!(
+        "CARGO_BIN_EXE_ringfence-dra-driver"
+    )));
+    let help_of_driver = help_of_driver
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let (of_manager, of_driver) = (given(manager), given(driver));
+    for option in of_driver.keys() {
+        assert!(
+            help_of_driver.contains(&format!("{option} <")),
+            "no {option}"
+        );
+    }
+    // The kubelet and the container runtime see what the driver names, so it must be
+    // the host's path.
+    let (slices, seen) = (&of_manager["--slices"], mounts(driver));
+    assert_eq!((&of_driver["--slices"], &seen[slices]), (slices, slices));
+    assert_eq!(mounts(manager)[slices], *slices);
+    for folder in [dra::api::REGISTRY, dra::api::PLUGINS, "/var/run/cdi"] {
+        assert_eq!(seen[folder], folder);
+        assert!(
+            help_of_driver.contains(&format!("[default: {folder}]")),
+            "{folder}"
+        );
+    }
+    let token = format!("[default: {}/token]", seen["projected"]);
+    assert!(help_of_driver.contains(&token), "{token}");
+    assert!(!mounts(manager).contains_key("projected"));
+    assert_eq!(driver["env"][0]["name"], "NODE_NAME");
+    let bytes = |text: &String| model::settings::bytes(text).expect("bytes");
+    assert!(bytes(&of_driver["--unit"]).is_multiple_of(support::UNIT));
+    assert!(bytes(&of_manager["--memory-per-tenant"]) <= 32 * bytes(&of_driver["--unit"]));
+    // Both forms start the same manager.
+    let plugin = objects::documents("ringfence.yaml");
+    let other = &objects::of_kind(&plugin, "DaemonSet")["spec"]["template"]["spec"];
+    assert_eq!(other["containers"][0], *manager);
+    assert_eq!(other["initContainers"], pod["initContainers"]);
+}
+
+#[test]
+fn the_pod_with_a_claim_asks_for_what_the_driver_has() {
+    let documents = objects::documents("dra-pod.yaml");
+    let [units, pod, capacity] = &documents[..] else {
+        panic!("three documents");
+    };
+    for template in [units, capacity] {
+        let errors = objects::errors(&objects::own(), "ResourceClaimTemplate", template);
+        assert!(errors.is_empty(), "{errors:?}");
+        let request = &template["spec"]["spec"]["devices"]["requests"][0];
+        assert_eq!(request["exactly"]["deviceClassName"], dra::DRIVER);
+    }
+    let devices = &units["spec"]["spec"]["devices"];
+    let opaque = &devices["config"][0]["opaque"];
+    assert_eq!(opaque["driver"], dra::DRIVER);
+    assert_eq!(
+        devices["config"][0]["requests"][0],
+        devices["requests"][0]["name"]
+    );
+    // What a scheduler would allocate is a slice.
+    let set = objects::documents("dra.yaml");
+    let set = objects::of_kind(&set, "DaemonSet");
+    let driver = &set["spec"]["template"]["spec"]["containers"][1];
+    let unit = model::settings::bytes(&given(driver)["--unit"]).expect("bytes");
+    let device = |number| {
+        serde_json::json!({
+            "request": devices["requests"][0]["name"],
+            "driver": dra::DRIVER,
+            "pool": "node-a",
+            "device": format!("unit-{number}")
+        })
+    };
+    let claim = serde_json::json!({
+        "metadata": { "uid": "u" },
+        "status": { "allocation": { "devices": {
+            "results": [device(0), device(1)],
+            "config": [{ "source": "FromClaim", "opaque": opaque }]
+        } } }
+    });
+    let claim: dra::ResourceClaim = serde_json::from_value(claim).expect("a claim");
+    let pool = dra::Pool {
+        node: "node-a".into(),
+        unit,
+        sharing: dra::Sharing::Units,
+    };
+    let prepared = dra::prepared(&claim, "u", &pool, 8).expect("a slice");
+    assert_eq!(
+        (prepared.memory, prepared.process_memory),
+        (6 << 30, Some(3 << 30))
+    );
+    let amount = &capacity["spec"]["spec"]["devices"]["requests"][0]["exactly"]["capacity"];
+    let amount = amount["requests"]["memory"].as_str().expect("an amount");
+    assert_eq!(dra::quantity(amount), Ok(prepared.memory));
+    let name = &pod["spec"]["resourceClaims"][0];
+    assert_eq!(name["resourceClaimTemplateName"], units["metadata"]["name"]);
+    let claims = &pod["spec"]["containers"][0]["resources"]["claims"];
+    assert_eq!(claims[0]["name"], name["name"]);
+    assert!(pod["spec"].get("volumes").is_none());
 }

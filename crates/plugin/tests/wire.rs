@@ -1,10 +1,11 @@
-//! Messages have the bytes that `deviceplugin.proto` says, and calls its names.
+//! Messages have the bytes that the files `*.proto` beside this one say, and calls
+//! their names.
 //!
-//! `RINGFENCE_KUBELET_PROTO` may name the file that Kubernetes publishes
-//! (staging/src/k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto); then the
-//! two are compared as well.
+//! `RINGFENCE_KUBELET_PROTO` may name a folder with the files that Kubernetes
+//! publishes (staging/src/k8s.io/kubelet/pkg/apis); then they are compared as well.
 
 use plugin::api::{self, calls};
+use plugin::dra::api as dra;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,6 +22,8 @@ struct Declared {
 fn declared(text: &str) -> Declared {
     let mut found = Declared::default();
     let (mut package, mut within, mut is_comment) = (String::new(), String::new(), false);
+    // A call's answer may stand in the next line.
+    let text = text.replace("\n    returns", " returns");
     for line in text.lines() {
         let line = line.split("//").next().unwrap_or("").trim();
         if line.starts_with("/*") || is_comment {
@@ -52,23 +55,66 @@ fn declared(text: &str) -> Declared {
     found
 }
 
-fn ours() -> Declared {
-    declared(include_str!("deviceplugin.proto"))
+/// The files: name, text, path of the published one, messages and calls.
+const FILES: [(&str, &str, &str, usize, usize); 4] = [
+    (
+        "deviceplugin",
+        include_str!("deviceplugin.proto"),
+        "deviceplugin/v1beta1/api.proto",
+        20,
+        6,
+    ),
+    (
+        "pluginregistration",
+        include_str!("pluginregistration.proto"),
+        "pluginregistration/v1/api.proto",
+        4,
+        2,
+    ),
+    ("dra", include_str!("dra.proto"), "dra/v1/api.proto", 8, 2),
+    (
+        "dra-beta",
+        include_str!("dra-beta.proto"),
+        "dra/v1beta1/api.proto",
+        8,
+        2,
+    ),
+];
+
+fn ours(name: &str) -> Declared {
+    let file = FILES.iter().find(|file| file.0 == name).expect("a file");
+    declared(file.1)
 }
 
 #[test]
 fn it_is_what_kubernetes_publishes() {
-    let ours = ours();
-    assert_eq!((ours.messages.len(), ours.calls.len()), (20, 6));
-    if let Some(path) = std::env::var_os("RINGFENCE_KUBELET_PROTO") {
-        let published = std::fs::read_to_string(path).expect("the published file");
-        assert_eq!(declared(&published), ours);
+    for (name, _, path, messages, calls) in FILES {
+        let ours = ours(name);
+        assert_eq!((ours.messages.len(), ours.calls.len()), (messages, calls));
+        if let Some(folder) = std::env::var_os("RINGFENCE_KUBELET_PROTO") {
+            let path = std::path::Path::new(&folder).join(path);
+            let published = std::fs::read_to_string(path).expect("the published file");
+            assert_eq!(declared(&published), ours, "{name}");
+        }
     }
 }
 
 #[test]
+fn both_versions_of_dra_have_the_same_messages_but_for_a_field() {
+    let mut messages = ours("dra").messages;
+    let device = messages.get_mut("Device").expect("a message");
+    let part = ("share_id".to_owned(), "optional string".to_owned());
+    assert_eq!(device.remove(&5), Some(part));
+    assert_eq!(messages, ours("dra-beta").messages);
+}
+
+#[test]
 fn calls_have_these_names() {
-    let paths = ours().calls.into_iter().map(|(path, ..)| path);
+    let names = |name: &str, own: &[&str]| {
+        let paths = ours(name).calls.into_iter().map(|(path, ..)| path);
+        let own: BTreeSet<String> = own.iter().map(|call| (*call).into()).collect();
+        assert_eq!(paths.collect::<BTreeSet<_>>(), own);
+    };
     let own = [
         calls::REGISTER,
         calls::OPTIONS,
@@ -77,8 +123,14 @@ fn calls_have_these_names() {
         calls::ALLOCATE,
         calls::PRE_START,
     ];
-    let own: BTreeSet<String> = own.map(Into::into).into();
-    assert_eq!(paths.collect::<BTreeSet<_>>(), own);
+    names("deviceplugin", &own);
+    names(
+        "pluginregistration",
+        &[dra::calls::INFO, dra::calls::STATUS],
+    );
+    names("dra", &[dra::calls::PREPARE, dra::calls::UNPREPARE]);
+    let beta = [dra::calls::PREPARE_BETA, dra::calls::UNPREPARE_BETA];
+    names("dra-beta", &beta);
 }
 
 /// The fields in encoded bytes: number, and the value or bytes.
@@ -117,7 +169,13 @@ fn fields(bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
 /// declaration; `values` are the values in order of their numbers.
 #[track_caller]
 fn same(name: &str, message: &impl Message, values: &[&[u8]]) {
-    let declared = &ours().messages[name];
+    same_in("deviceplugin", name, message, values);
+}
+
+/// The same for a message of another file.
+#[track_caller]
+fn same_in(file: &str, name: &str, message: &impl Message, values: &[&[u8]]) {
+    let declared = &ours(file).messages[name];
     let found = fields(&message.encode_to_vec());
     assert_eq!(declared.len(), found.len(), "{name}");
     for ((number, field), value) in declared.iter().zip(values) {
@@ -258,4 +316,83 @@ fn messages_about_containers_have_these_bytes() {
         container_responses: vec![answer.clone()],
     };
     same("AllocateResponse", &all, &[&answer.encode_to_vec()]);
+}
+
+#[test]
+fn messages_of_dra_have_these_bytes() {
+    let text = |text: &str| text.to_owned();
+    let registration = "pluginregistration";
+    same_in(registration, "InfoRequest", &dra::InfoRequest {}, &[]);
+    let info = dra::PluginInfo {
+        kind: text("t"),
+        name: text("n"),
+        endpoint: text("e"),
+        supported_versions: vec![text("v")],
+    };
+    same_in(registration, "PluginInfo", &info, &[b"t", b"n", b"e", b"v"]);
+    let status = dra::RegistrationStatus {
+        plugin_registered: true,
+        error: text("e"),
+    };
+    same_in(registration, "RegistrationStatus", &status, &[ONE, b"e"]);
+    let response = dra::RegistrationStatusResponse {};
+    same_in(registration, "RegistrationStatusResponse", &response, &[]);
+
+    let claim = dra::Claim {
+        namespace: text("s"),
+        uid: text("u"),
+        name: text("n"),
+    };
+    same_in("dra", "Claim", &claim, &[b"s", b"u", b"n"]);
+    let prepare = dra::NodePrepareResourcesRequest {
+        claims: vec![claim.clone()],
+    };
+    let bytes = claim.encode_to_vec();
+    same_in("dra", "NodePrepareResourcesRequest", &prepare, &[&bytes]);
+    let unprepare = dra::NodeUnprepareResourcesRequest {
+        claims: vec![claim],
+    };
+    same_in(
+        "dra",
+        "NodeUnprepareResourcesRequest",
+        &unprepare,
+        &[&bytes],
+    );
+    let device = dra::Device {
+        request_names: vec![text("r")],
+        pool_name: text("p"),
+        device_name: text("d"),
+        cdi_device_ids: vec![text("c")],
+        share_id: Some(text("i")),
+    };
+    same_in("dra", "Device", &device, &[b"r", b"p", b"d", b"c", b"i"]);
+    let answer = dra::NodePrepareResourceResponse {
+        devices: vec![device.clone()],
+        error: text("e"),
+    };
+    let bytes = device.encode_to_vec();
+    same_in(
+        "dra",
+        "NodePrepareResourceResponse",
+        &answer,
+        &[&bytes, b"e"],
+    );
+    // A map is a list of messages with the fields key, 1, and value, 2.
+    let entry = |bytes: Vec<u8>| {
+        let mut entry = vec![0x0a, 1, b'u', 0x12, bytes.len() as u8];
+        entry.extend(bytes);
+        entry
+    };
+    let all = dra::NodePrepareResourcesResponse {
+        claims: HashMap::from([(text("u"), answer.clone())]),
+    };
+    let bytes = entry(answer.encode_to_vec());
+    same_in("dra", "NodePrepareResourcesResponse", &all, &[&bytes]);
+    let answer = dra::NodeUnprepareResourceResponse { error: text("e") };
+    same_in("dra", "NodeUnprepareResourceResponse", &answer, &[b"e"]);
+    let all = dra::NodeUnprepareResourcesResponse {
+        claims: HashMap::from([(text("u"), answer.clone())]),
+    };
+    let bytes = entry(answer.encode_to_vec());
+    same_in("dra", "NodeUnprepareResourcesResponse", &all, &[&bytes]);
 }

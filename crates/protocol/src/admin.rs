@@ -53,6 +53,25 @@ pub struct Totals {
     pub cached: u64,
     /// Modules that could not be compiled.
     pub not_compiled: u64,
+    /// What is kept on disk.
+    pub store: StoreTotals,
+}
+
+/// Of compiled modules that are kept on disk; zeros where none are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreTotals {
+    /// Modules that were there.
+    pub found: u64,
+    /// Modules that were not.
+    pub missing: u64,
+    /// Files that were damaged, and were removed.
+    pub damaged: u64,
+    /// Files that were written.
+    pub written: u64,
+    /// Files that could not be written.
+    pub not_written: u64,
+    /// Files that had to go for others.
+    pub evicted: u64,
 }
 
 /// A tenant.

@@ -26,7 +26,7 @@ mod message;
 mod rings;
 mod socket;
 
-pub use admin::{AdminReply, AdminRequest, Overview, TenantRow, Totals, admin_socket};
+pub use admin::{AdminReply, AdminRequest, Overview, StoreTotals, TenantRow, Totals, admin_socket};
 pub use channel::{Channel, ChannelError, Frame, MAX_FRAME, MAX_MESSAGE, MAX_PAYLOAD};
 pub use control::{
     CONTROL_MAGIC, CONTROL_SOCKET, CONTROL_VERSION, Control, ControlError, ControlReply,

@@ -14,6 +14,9 @@ pub enum StartError {
     /// The log file or the session directory cannot be written.
     #[error("{0}")]
     Output(String),
+    /// The folder of instrumented modules cannot be used.
+    #[error(transparent)]
+    Cache(#[from] cache::FolderError),
 }
 
 /// See the module's header.

@@ -1,7 +1,7 @@
 //! Modules and kernels: what is loaded for them, and the handles that the
 //! program gets.
 
-use crate::env::Env;
+use crate::env::{Env, StartError};
 use crate::functions::{Counts, Function, Functions};
 use crate::kernel::{Kernel, Resolved};
 use crate::launches::Launches;
@@ -10,6 +10,7 @@ use crate::plan::{ModulePart, ModulePlan, PartPlan, Prepared};
 use crate::prepare::{self, Wanted};
 use crate::proof::Answers;
 use crate::seen::Seen;
+use cache::Cache;
 use model::{Coverage, DeviceKind, UncheckedReason};
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
@@ -23,6 +24,8 @@ pub struct Modules {
     metadata: Arc<Metadata>,
     /// Their launches are counted in [`Functions`] when they are settled.
     launches: Arc<Launches>,
+    /// Where instrumented modules are kept for the next process.
+    cache: Option<Cache>,
     /// What is to be done to them.
     wanted: OnceLock<Wanted>,
     /// By handle.
@@ -34,8 +37,17 @@ pub struct Modules {
 }
 
 impl Modules {
-    pub(crate) fn new(env: Arc<Env>, metadata: Arc<Metadata>, launches: Arc<Launches>) -> Modules {
-        Modules {
+    /// Fails if the folder of `--cache-dir` cannot be used.
+    pub(crate) fn new(
+        env: Arc<Env>,
+        metadata: Arc<Metadata>,
+        launches: Arc<Launches>,
+    ) -> Result<Modules, StartError> {
+        let settings = env.settings();
+        let folder = settings.cache_dir.as_deref().filter(|_| settings.check);
+        let cache = folder.map(|folder| Cache::open(folder, settings.cache_size));
+        Ok(Modules {
+            cache: cache.transpose()?,
             env,
             metadata,
             launches,
@@ -43,7 +55,12 @@ impl Modules {
             loaded: RwLock::default(),
             parts: RwLock::default(),
             functions: Functions::default(),
-        }
+        })
+    }
+
+    /// What the folder of instrumented modules has done, if there is one.
+    pub fn cache_counts(&self) -> Option<&cache::Counts> {
+        self.cache.as_ref().map(Cache::counts)
     }
 
     /// Says what is to be done to modules, once.
@@ -101,7 +118,13 @@ impl Modules {
             .map_err(|error| error.to_string());
         let launches_itself = self.env.driver().kind() == DeviceKind::Cpu;
         let wanted = self.wanted.get().copied().unwrap_or(Wanted::Nothing);
-        let prepared = prepare::prepare(parts, capability, launches_itself, wanted);
+        let prepared = prepare::prepare(
+            parts,
+            capability,
+            launches_itself,
+            wanted,
+            self.cache.as_ref(),
+        );
         if let Some((UncheckedReason::NotInstrumentable | UncheckedReason::Failed, message)) =
             prepared.plan().unchecked()
         {

@@ -1,6 +1,7 @@
 //! From what the program loads to what the driver is given.
 
 use crate::plan::{ModulePart, ModulePlan, Prepared};
+use cache::{Cache, Key};
 use fatbin::Kind;
 use instrument::{Instrumented, Options};
 use model::layout::shadow::Encoding;
@@ -68,12 +69,14 @@ type Refusal = (UncheckedReason, String);
 
 /// Prepares a module of one part or of several that are linked together.
 /// `capability` is the device's; an error text if it is not known.
-/// `launches_itself`: the device provides the CUDA device runtime to PTX.
+/// `launches_itself`: the device provides the CUDA device runtime to PTX. `cache`: where
+/// what was made of the same texts before is found.
 pub(crate) fn prepare(
     parts: &[ModulePart<'_>],
     capability: Result<u32, String>,
     launches_itself: bool,
     wanted: Wanted,
+    cache: Option<&Cache>,
 ) -> Prepared {
     let original = |(reason, message): Refusal, ptx| Prepared::Original {
         plan: Arc::new(ModulePlan::original(reason, message)),
@@ -109,14 +112,19 @@ pub(crate) fn prepare(
             .map(|text| instrument::instrument(text, &options))
             .collect()
     };
-    let mut made = instrumented(checked);
-    if wanted == Wanted::DeviceHeap
-        && made
-            .as_ref()
-            .is_ok_and(|parts| wanted.changes(parts, launches_itself))
-    {
-        made = instrumented(Checked::NONE);
-    }
+    let make = || {
+        let made = instrumented(checked);
+        match &made {
+            Ok(parts) if wanted == Wanted::DeviceHeap && wanted.changes(parts, launches_itself) => {
+                instrumented(Checked::NONE)
+            }
+            _ => made,
+        }
+    };
+    let made = match cache {
+        Some(cache) => kept(cache, &key(&texts, launches_itself, wanted), make),
+        None => make(),
+    };
     if let (Ok(parts), Wanted::Bounds { .. }, false) = (&made, wanted, launches_itself)
         && let Some(function) = parts.iter().find_map(|part| part.device_runtime.as_deref())
     {
@@ -145,6 +153,33 @@ pub(crate) fn prepare(
             Some(texts),
         ),
     }
+}
+
+/// What decides what is made of texts, besides Ringfence itself.
+fn key(texts: &[String], launches_itself: bool, wanted: Wanted) -> Key {
+    let how = format!("{wanted:?} {launches_itself}");
+    let key = Key::of("instrumented module").and(how.as_bytes());
+    let all = texts.iter().fold(key, |key, text| key.and(text.as_bytes()));
+    all.key()
+}
+
+/// What was made before, or else is made and kept.
+fn kept<E>(
+    cache: &Cache,
+    key: &Key,
+    make: impl FnOnce() -> Result<Vec<Instrumented>, E>,
+) -> Result<Vec<Instrumented>, E> {
+    if let Some(bytes) = cache.get(key) {
+        match instrument::from_bytes(&bytes) {
+            Some(parts) => return Ok(parts),
+            None => cache.reject(key),
+        }
+    }
+    let made = make()?;
+    if let Some(bytes) = instrument::to_bytes(&made) {
+        cache.put(key, &bytes);
+    }
+    Ok(made)
 }
 
 /// The PTX of every part, for this device.

@@ -113,7 +113,7 @@ impl Base {
         let allocations = Arc::new(allocations);
         let deep_stacks = Arc::new(DeepStacks::new(env.clone()));
         let launches = Arc::new(Launches::new(env.clone()));
-        let modules = Modules::new(env.clone(), metadata.clone(), launches.clone());
+        let modules = Modules::new(env.clone(), metadata.clone(), launches.clone())?;
         let modules = Arc::new(modules);
         let reporter = Arc::new(Reporter::new(env.clone(), memory.clone()));
         let records = Records::new(env.clone(), metadata.clone());

@@ -8,6 +8,7 @@ use crate::code::ValueId;
 use crate::names::SymbolId;
 use crate::operation::{Binary, View, Width, wrap};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// Index of a [`Symbolic`].
@@ -23,7 +24,7 @@ pub(crate) struct AffineId(pub(crate) u32);
 pub(crate) struct ConditionId(pub(crate) u32);
 
 /// A special register. The grid and block of the launch determine its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Special {
     /// `%tid`, by axis.
     Thread(u8),

@@ -30,6 +30,7 @@ mod staying;
 #[cfg(test)]
 mod tests;
 mod trips;
+mod well_formed;
 mod within;
 
 use crate::function::Analysis;
@@ -38,9 +39,10 @@ use compile::Compile;
 pub use compile::Unprovable;
 pub use program::{Bounds, Input, LaunchShape, Program, Values};
 pub use relative::BoundedPointer;
+use serde::{Deserialize, Serialize};
 
 /// One check that a kernel makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Query {
     /// Index of the instruction.
     pub instruction: u32,
@@ -62,7 +64,7 @@ pub struct Query {
 }
 
 /// The condition for an access to be aligned. `bytes` is a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Alignment {
     /// None: the access is known to be aligned.
     Known,

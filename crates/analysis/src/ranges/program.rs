@@ -9,13 +9,14 @@ use super::relation::Relation;
 use super::relative::{self, BoundedPointer};
 use super::staying::{Staying, is_steady};
 use crate::operation::{Binary, View, Width};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// Index of a node.
 pub(crate) type NodeId = u32;
 
 /// One operation. `width` is that of its result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Node {
     /// Every value of a register.
     Full(Width),
@@ -69,7 +70,7 @@ pub(crate) enum Node {
 
 /// A loop that continues after iteration `k`, counted from 0, where
 /// `start + k * step + shift` is in `relation` to `limit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Continues {
     pub(crate) relation: Relation,
     pub(crate) start: NodeId,
@@ -80,7 +81,7 @@ pub(crate) struct Continues {
 }
 
 /// The bounds that a check compares an address with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bounds {
     /// The node is an address. The bounds are the base and size of the buffer
     /// that the pointer at this offset of the parameters points into.
@@ -95,7 +96,7 @@ pub enum Bounds {
 }
 
 /// One check of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Check {
     pub(crate) address: NodeId,
     /// Not empty if the check is reached.
@@ -150,7 +151,7 @@ impl Check {
 }
 
 /// A scalar that a program reads: offset in the parameter block, and bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Input {
     /// Bytes from the start of the parameter block.
     pub offset: u32,
@@ -179,7 +180,7 @@ impl Values {
 }
 
 /// Decides whether all accesses of a launch are in bounds and aligned.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     pub(crate) nodes: Vec<Node>,
     pub(crate) terms: Vec<(NodeId, i64)>,

@@ -13,10 +13,11 @@
 use super::interval::Interval;
 use super::program::{LaunchShape, Node, NodeId, Program, Values};
 use crate::operation::Width;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// A value that a loop carries.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Recurrence {
     /// Its node.
     pub(crate) node: NodeId,

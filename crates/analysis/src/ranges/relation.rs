@@ -1,9 +1,10 @@
 //! Relations of two operands, as comparisons have them.
 
 use crate::operation::View;
+use serde::{Deserialize, Serialize};
 
 /// The relation of two operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Relation {
     Equal,
     Differs,

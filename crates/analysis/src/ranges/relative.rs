@@ -4,10 +4,11 @@
 
 use super::program::{Bounds, Node, NodeId, Program};
 use super::recurrence::Recurrence;
+use serde::{Deserialize, Serialize};
 
 /// A pointer parameter. Accesses of the kernel are checked against the buffer
 /// that it points into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundedPointer {
     /// Bytes from the start of the parameter block.
     pub offset: u32,

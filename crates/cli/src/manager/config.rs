@@ -62,6 +62,14 @@ pub struct ManagerOptions {
     /// code; 0: none [default: 256m].
     #[arg(long, value_name = "BYTES")]
     pub compile_cache: Option<MemorySize>,
+    /// The folder in which compiled modules are kept for the next manager. It must be
+    /// the manager's user's alone, who is trusted: what is there is not verified again
+    /// [default: none].
+    #[arg(long, value_name = "FOLDER")]
+    pub cache_dir: Option<PathBuf>,
+    /// Bytes of files in it; those that were not used for longest go [default: 1g].
+    #[arg(long, value_name = "BYTES")]
+    pub cache_size: Option<MemorySize>,
     /// Serves metrics for Prometheus at a loopback address, such as 127.0.0.1:9400,
     /// or at the absolute path of a UNIX socket [default: nowhere].
     #[arg(long, value_name = "ADDRESS")]
@@ -290,6 +298,8 @@ impl ManagerOptions {
             compile_memory: self.compile_memory.or(file.compile_memory),
             compile_jobs: self.compile_jobs.or(file.compile_jobs),
             compile_cache: self.compile_cache.or(file.compile_cache),
+            cache_dir: self.cache_dir.or(file.cache_dir),
+            cache_size: self.cache_size.or(file.cache_size),
             metrics: self.metrics.or(file.metrics),
             log_format: self.log_format.or(file.log_format),
             limits: self.limits.over(file.limits),
@@ -306,6 +316,12 @@ impl ManagerOptions {
             at_a_time: (self.compile_jobs).map_or(default.at_a_time, |count| count.0 as usize),
             cache: self.compile_cache.map_or(default.cache, |size| size.0),
         }
+    }
+
+    /// Where compiled modules are kept, and how many bytes of them.
+    pub fn cache(&self) -> Option<(PathBuf, u64)> {
+        let size = self.cache_size.map_or(1 << 30, |size| size.0);
+        self.cache_dir.clone().map(|folder| (folder, size))
     }
 
     /// How long kernels may keep others from loading code; `None`: for ever.
@@ -413,6 +429,8 @@ compile-time = 5
 compile-memory = "1g"
 compile-jobs = 2
 compile-cache = 0
+cache-dir = "/var/cache/ringfence"
+cache-size = "2g"
 metrics = "127.0.0.1:9400"
 log-format = "json"
 
@@ -461,6 +479,8 @@ waits = "any"
             cache: 0,
         };
         assert_eq!(options.compile(), compile);
+        let cache = Some(("/var/cache/ringfence".into(), 2 << 30));
+        assert_eq!(options.cache(), cache);
         let given = given(&[
             "--max-streams",
             "9",

@@ -7,6 +7,7 @@ mod program;
 
 use crate::options::RunOptions;
 use anyhow::{Context, Result, bail};
+use cache::Cache;
 use driver::gpu::Gpu;
 use model::{DeviceKind, Settings};
 use report::Suppressions;
@@ -35,6 +36,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     let preload = library.environment(device, settings.protect, &facts)?;
     let suppressions = suppressions(&mut settings)?;
     check_outputs(&settings)?;
+    check_cache(&mut settings)?;
 
     let session = tempfile::Builder::new()
         .prefix("ringfence-")
@@ -93,6 +95,7 @@ fn as_tenant(options: &RunOptions, settings: &mut Settings) -> Result<()> {
         ("json", settings.json.is_some()),
         ("sarif", settings.sarif.is_some()),
         ("junit", settings.junit.is_some()),
+        ("cache-dir", settings.cache_dir.is_some()),
     ];
     let asked = asked
         .iter()
@@ -145,6 +148,17 @@ fn check_outputs(settings: &Settings) -> Result<()> {
             check_writable(path, false)
                 .with_context(|| format!("--{option} {}", path.display()))?;
         }
+    }
+    Ok(())
+}
+
+/// Fails before the program starts if instrumented modules could not be kept.
+fn check_cache(settings: &mut Settings) -> Result<()> {
+    if let Some(path) = &mut settings.cache_dir {
+        Cache::open(path, settings.cache_size).context("--cache-dir")?;
+        // The program may change its directory before its first CUDA call.
+        *path = std::path::absolute(&*path)
+            .with_context(|| format!("cannot resolve {}", path.display()))?;
     }
     Ok(())
 }

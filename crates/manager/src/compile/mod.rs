@@ -30,6 +30,7 @@ mod claims;
 mod driver_compiler;
 mod process;
 mod steps;
+mod store;
 mod turns;
 mod wire;
 mod worker;
@@ -38,6 +39,7 @@ pub(crate) use claims::Refuted;
 pub use process::Worker;
 pub(crate) use process::WorkerError;
 pub(crate) use steps::{Ends, Entry, Fault, Global, NotTaken, Place, Relocation};
+pub(crate) use store::Store;
 pub use worker::work;
 
 use crate::device::Device;
@@ -55,6 +57,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
+use store::Kept;
 use turns::Turns;
 use wire::Longest;
 use worker::{OfFence, OfJudge, OwnLimits, Task};
@@ -152,6 +155,8 @@ pub(crate) struct Compiler {
     limits: CompileLimits,
     turns: Turns,
     cache: Cache<Contained>,
+    /// What is kept for the next manager.
+    store: Option<Store>,
     /// Of a GPU.
     driver: Option<DriverCompiler>,
     pub(crate) counts: Counts,
@@ -196,16 +201,23 @@ impl Compiler {
         worker: Worker,
         limits: CompileLimits,
         driver: Option<Option<std::path::PathBuf>>,
+        store: Option<Store>,
     ) -> Result<Compiler, String> {
         let driver = driver.map(|path| DriverCompiler::start(worker.clone(), limits, path));
         Ok(Compiler {
             turns: Turns::new(limits.at_a_time),
             cache: Cache::new(limits.cache),
+            store,
             driver: driver.transpose()?,
             worker,
             limits,
             counts: Counts::default(),
         })
+    }
+
+    /// What is kept for the next manager, if anything is.
+    pub(crate) fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
     }
 
     /// Begins to compile a module: at most `longest` bytes as PTX.
@@ -229,8 +241,14 @@ impl Compiler {
         }
         let (compiler, device) = (Arc::clone(compiler), Arc::clone(device));
         let work = move || {
-            let compiled = compiler.compile(&device, &code, longest, &cancelled);
+            let kept = compiler.kept(&device, &code);
+            let is_kept = kept.is_some();
+            let compiled = match kept {
+                Some(contained) => Ok(contained),
+                None => compiler.compile(&device, &code, longest, &cancelled),
+            };
             let count = match &compiled {
+                Ok(_) if is_kept => &compiler.counts.cached,
                 Ok(_) => &compiler.counts.compiled,
                 Err(_) => &compiler.counts.refused,
             };
@@ -246,6 +264,26 @@ impl Compiler {
             log::line(&format!("error: a module cannot be compiled: {error}"));
         }
         job
+    }
+
+    /// What an earlier manager has made of the same code.
+    fn kept(&self, device: &Device, code: &[u8]) -> Option<Arc<Contained>> {
+        let store = self.store.as_ref()?;
+        let key = store.key(code);
+        let Kept {
+            claims,
+            judged,
+            code,
+        } = store.get(&key)?;
+        let image = match self.driver {
+            Some(_) => Image::of_cubin(code),
+            None => joined(device, code).ok(),
+        };
+        let Some(image) = image else {
+            store.reject(&key);
+            return None;
+        };
+        Some(Arc::new(contained(claims, judged, image)))
     }
 
     fn compile(
@@ -271,30 +309,24 @@ impl Compiler {
         let (judged, _) = self.ask::<OfJudge>(&judge, (&text, longest), cancelled)?;
         let judged = judged.map_err(NotCompiled::Taken)?;
         claims::check(&claims, &judged)?;
-        let image = match &self.driver {
-            Some(compiler) => compiler.compile(&text, longest * GROWTH, cancelled)?,
-            // It joins texts, and compiles nothing.
-            None => {
-                let refused = |error| {
-                    NotCompiled::Driver(LoadError {
-                        error,
-                        log: String::new(),
-                    })
-                };
-                device.context.make_current().map_err(refused)?;
-                // The judge takes no text with a zero in it.
-                let text = CString::new(text).map_err(|_| WorkerError::Ended("a zero".into()))?;
-                device.context.compile(&text).map_err(NotCompiled::Driver)?
+        let (image, text) = match &self.driver {
+            Some(compiler) => {
+                let image = compiler.compile(&text, longest * GROWTH, cancelled)?;
+                (image, None)
             }
+            None if self.store.is_some() => (joined(device, text.clone())?, Some(text)),
+            None => (joined(device, text)?, None),
         };
-        Ok(Arc::new(Contained {
-            image,
-            kernels: judged.kernels,
-            constants: judged.constants,
-            globals: judged.globals,
-            relocations: claims.relocations,
-            may_fail: claims.may_fail,
-        }))
+        let Some(store) = &self.store else {
+            return Ok(Arc::new(contained(claims, judged, image)));
+        };
+        let kept = Kept {
+            claims,
+            judged,
+            code: text.unwrap_or_else(|| image.bytes().to_vec()),
+        };
+        store.put(&store.key(code), &kept);
+        Ok(Arc::new(contained(kept.claims, kept.judged, image)))
     }
 
     /// Has a new worker do a step of a module that is at most `longest` bytes long.
@@ -322,6 +354,31 @@ impl Compiler {
                 .map_err(|_| WorkerError::Ended("it did not read".into())),
             Err(error) => Err(why(&error, &mut process, self.limits, longest)),
         }
+    }
+}
+
+/// What the CPU device has for a text: it joins texts, and compiles nothing.
+fn joined(device: &Device, text: Vec<u8>) -> Result<Image, NotCompiled> {
+    let refused = |error| {
+        NotCompiled::Driver(LoadError {
+            error,
+            log: String::new(),
+        })
+    };
+    device.context.make_current().map_err(refused)?;
+    // The judge takes no text with a zero in it.
+    let text = CString::new(text).map_err(|_| WorkerError::Ended("a zero".into()))?;
+    device.context.compile(&text).map_err(NotCompiled::Driver)
+}
+
+fn contained(claims: steps::Claims, judged: steps::Judged, image: Image) -> Contained {
+    Contained {
+        image,
+        kernels: judged.kernels,
+        constants: judged.constants,
+        globals: judged.globals,
+        relocations: claims.relocations,
+        may_fail: claims.may_fail,
     }
 }
 

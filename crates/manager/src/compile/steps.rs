@@ -202,6 +202,9 @@ fn source(bytes: &[u8], capability: u32, limit: u64) -> Result<String, NotTaken>
     Ok(text.trim_end_matches('\0').to_owned())
 }
 
+/// How accesses are kept in the partition.
+pub(super) const FORM: FenceForm = FenceForm::Mask;
+
 /// Fences what a tenant sends.
 pub(super) fn fenced(
     bytes: &[u8],
@@ -209,7 +212,7 @@ pub(super) fn fenced(
     limit: u64,
 ) -> Result<(Claims, String), NotTaken> {
     let source = source(bytes, capability, limit)?;
-    let fenced = fence(&source, FenceForm::Mask).map_err(|error| match error {
+    let fenced = fence(&source, FORM).map_err(|error| match error {
         FenceError::Module(_) => not_taken(Fault::Syntax, error),
         FenceError::Refused(_) => not_taken(Fault::Unfenced, error),
     })?;

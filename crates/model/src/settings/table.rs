@@ -248,6 +248,18 @@ settings! {
     /// The largest buffer that may have 2 MiB alone, of those below 1 MiB.
     "pages-to" pages_to: u64 = 1 << 20, Bytes(0..=u64::MAX), Value("BYTES");
 }
+"Loading" {
+    /// Folder in which instrumented modules are kept, so that the next run does not
+    /// instrument them again. It is made if it is not there, and must belong to the
+    /// user alone (mode 700). Many processes may use it at a time. For tenants, `ringfence
+    /// manager` has an option of the same name.
+    "cache-dir" cache_dir: Option<PathBuf> = None, Unset(Text("the path of a folder")),
+        Value("FOLDER"), "none: each run instruments anew";
+
+    /// How many bytes of files that folder may hold; those that were not used for
+    /// longest go. A module that would take more than a quarter of it is not kept.
+    "cache-size" cache_size: u64 = 1 << 30, Bytes(0..=u64::MAX), Value("BYTES");
+}
 "At a finding" {
     /// Ends the program at the first finding.
     "halt-on-error" halt_on_error: bool = false, SWITCH, Flag;

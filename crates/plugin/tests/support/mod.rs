@@ -3,8 +3,11 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod cluster;
 pub mod container;
+pub mod dra_kubelet;
 pub mod kubelet;
+pub mod objects;
 
 use protocol::{Control, ManagerState};
 use std::io::{BufRead, BufReader};
@@ -155,6 +158,31 @@ impl Node {
                 .spawn()
                 .expect("a plugin"),
         )
+    }
+}
+
+impl Node {
+    /// The driver of dynamic resource allocation on the node `node-a`, for the API
+    /// server at this address.
+    pub fn dra_driver(&self, server: &str) -> Command {
+        let mut driver = Command::new(env!("CARGO_BIN_EXE_ringfence-dra-driver"));
+        driver
+            .args(["--node", "node-a", "--unit", "64m", "--memory", "512m"])
+            .args(["--server", server, "--slices"])
+            .arg(self.slices())
+            .arg("--libraries")
+            .arg(self.libraries())
+            .arg("--registry")
+            .arg(self.path("registry"))
+            .arg("--plugins")
+            .arg(self.path("plugins"))
+            .arg("--cdi")
+            .arg(self.path("cdi"))
+            .arg("--token")
+            .arg(self.path("token"))
+            .arg("--authority")
+            .arg(cluster::tls("authority.pem"));
+        driver
     }
 }
 

@@ -5,6 +5,7 @@ use crate::prepare::{Wanted, prepare};
 use crate::{LaunchDecision, ModulePart, Prepared, Runtime, Where};
 use model::{Checked, Settings, UncheckedReason};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n\
     .visible .entry store(.param .u64 p)\n{\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [p];\n\
@@ -121,7 +122,13 @@ fn modules_that_need_the_device_runtime_are_left_to_devices_that_link_it() {
         shadow: None,
     };
     let prepared = |text: &str, launches_itself, wanted| {
-        prepare(&[ModulePart::Ptx(text)], Ok(90), launches_itself, wanted)
+        prepare(
+            &[ModulePart::Ptx(text)],
+            Ok(90),
+            launches_itself,
+            wanted,
+            None,
+        )
     };
     let reason = |prepared: Prepared| match prepared {
         Prepared::Original { plan, .. } => plan.unchecked().map(|(reason, _)| reason),
@@ -134,6 +141,63 @@ fn modules_that_need_the_device_runtime_are_left_to_devices_that_link_it() {
     assert_eq!(reason(on_gpu), Some(UncheckedReason::DeviceRuntime));
     // What is only looked at is loaded as it is anyway.
     assert_eq!(reason(prepared(&launching, false, Wanted::Look)), None);
+}
+
+#[test]
+fn what_was_instrumented_is_found_by_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let bounds = Wanted::Bounds {
+        checked: Checked::default(),
+        trap: false,
+        shadow: None,
+    };
+    // A process: what it has made, what it has found, and what it has removed.
+    let process = |text: &str, wanted| {
+        let cache = cache::Cache::open(&path, 1 << 20).unwrap();
+        let prepared = prepare(&[ModulePart::Ptx(text)], Ok(90), true, wanted, Some(&cache));
+        let of = |count: &std::sync::atomic::AtomicU64| count.load(Relaxed);
+        let counts = cache.counts();
+        (
+            format!("{prepared:?}"),
+            of(&counts.found),
+            of(&counts.damaged),
+        )
+    };
+    let (first, ..) = process(PTX, bounds);
+    assert_eq!(process(PTX, bounds), (first.clone(), 1, 0));
+    assert!(first.contains("__ringfence_checked_store"));
+    // Anything that decides it makes another one.
+    let other = PTX.replace("store", "other");
+    assert_eq!(
+        (process(&other, bounds).1, process(&other, bounds).1),
+        (0, 1)
+    );
+    let trapping = Wanted::Bounds {
+        checked: Checked::default(),
+        trap: true,
+        shadow: None,
+    };
+    for wanted in [trapping, Wanted::Look, Wanted::DeviceHeap] {
+        let (made, found, _) = process(PTX, wanted);
+        assert_eq!(found, 0, "{wanted:?}");
+        assert_eq!(process(PTX, wanted), (made, 1, 0));
+    }
+    // What cannot be read is made anew, also if its hash is right.
+    for entry in std::fs::read_dir(&path).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.truncate(200);
+        std::fs::write(path, bytes).unwrap();
+    }
+    assert_eq!(process(PTX, bounds), (first.clone(), 0, 1));
+    assert_eq!(process(PTX, bounds), (first, 1, 0));
+    // A module that cannot be instrumented is not kept.
+    let broken = PTX.replace("ld.param.u64 %rd1, [p];", "ld.param.u64 %rd1, [p]; }");
+    assert_eq!(
+        (process(&broken, bounds).1, process(&broken, bounds).1),
+        (0, 0)
+    );
 }
 
 #[test]
