@@ -154,6 +154,7 @@ mod tests {
             program: "app".into(),
             memory: 1536,
             memory_limit: 4 << 30,
+            weight: 1,
             kernels: 2,
             launches: 12_345,
             faults: 1,

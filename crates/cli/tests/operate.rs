@@ -489,6 +489,34 @@ fn workers_go_with_their_tenant_and_with_the_manager() {
 }
 
 #[test]
+fn weights_need_turns() {
+    let scratch = Scratch::new();
+    let weighed = "[users.4000]\nweight = 3\n";
+    let file = scratch.write("weights.toml", format!("device = \"cpu\"\n{weighed}"));
+    let socket = scratch.path("other.sock");
+    let paths = [&file, &socket].map(|path| path.to_str().unwrap());
+    let outcome = scratch.ringfence(["manager", "--config", paths[0], "--socket", paths[1]]);
+    assert_eq!(outcome.code, Some(96), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("give --stall-time"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+    // With turns, the administrator sees what each has.
+    let user = rustix::process::getuid().as_raw();
+    let manager = Manager::start(
+        &scratch,
+        &format!("stall-time = 9\n[users.{user}]\nweight = 3\n"),
+    );
+    let _raw = connect(&manager.socket, 64 << 20).unwrap();
+    let socket = manager.socket.to_str().unwrap();
+    let outcome = scratch.ringfence(["tenants", "--json", "--socket", socket]);
+    let overview: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(overview["tenants"][0]["weight"], 3);
+}
+
+#[test]
 fn compiled_modules_outlive_a_manager() {
     let scratch = Scratch::new();
     let folder = scratch.path("cache");

@@ -65,6 +65,8 @@ struct Lane {
 pub(crate) struct Common {
     /// How many there may be, besides the default one.
     pub(crate) streams: usize,
+    /// The tenant's weight.
+    pub(crate) weight: u32,
     pub(crate) context: Context,
     pub(crate) quiet: Arc<Quiet>,
     pub(crate) progress: Arc<Progress>,
@@ -141,7 +143,7 @@ pub(crate) struct Lanes {
 impl Lanes {
     /// The default stream alone, which is this one.
     pub(crate) fn new(common: Common, stream: Lent) -> Result<Lanes, DriverError> {
-        let turn = common.progress.turn(&common.stopper);
+        let turn = common.progress.turn(&common.stopper, common.weight);
         Ok(Lanes {
             default: Lane::new((&common, &turn), stream, true)?,
             others: Numbers::new(DEFAULT + 1, common.streams),

@@ -59,6 +59,7 @@ mod tenants;
 mod threads;
 mod trials;
 mod turns;
+mod weights;
 
 pub use compile::{CompileLimits, Worker, work};
 pub use device::{DeviceChoice, OpenError};
@@ -66,3 +67,4 @@ pub use log::{LogFormat, line as log_line, set_log_format};
 pub use metrics::MetricsAddress;
 pub use quota::{QUEUED, Quota, TENANTS, Waits};
 pub use server::{Options, Server, StallTime, StartError};
+pub use weights::HEAVIEST;

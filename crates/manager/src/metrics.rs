@@ -163,7 +163,7 @@ struct Labels {
 /// A measure of each tenant: its name, what it says, and the number.
 type Measure = (&'static str, &'static str, fn(&TenantRow) -> u64);
 
-const MEASURES: [Measure; 7] = [
+const MEASURES: [Measure; 8] = [
     ("memory_bytes", "Device memory that a tenant has", |row| {
         row.memory
     }),
@@ -171,6 +171,11 @@ const MEASURES: [Measure; 7] = [
         "memory_limit_bytes",
         "Device memory that a tenant may have",
         |row| row.memory_limit,
+    ),
+    (
+        "weight",
+        "Parts of the device's time that a tenant gets beside others",
+        |row| row.weight,
     ),
     (
         "kernels_loaded",
@@ -347,6 +352,7 @@ mod tests {
                 program: "a \"b\"\\\nc".into(),
                 memory: 4096,
                 memory_limit: 1 << 30,
+                weight: 3,
                 kernels: 1,
                 launches: 12,
                 faults: 0,

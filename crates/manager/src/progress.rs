@@ -18,6 +18,7 @@ use crate::quiet::Quiet;
 use crate::streams::Lent;
 use crate::trials::Trials;
 use crate::turns::{Turn, Turns};
+use crate::weights::Weights;
 use driver::DriverError;
 use driver::calls::{Context, Event, Stream};
 use parking_lot::Mutex;
@@ -273,9 +274,9 @@ impl Progress {
         }
     }
 
-    /// The turn of a tenant, which all of its streams have in common.
-    pub(crate) fn turn(&self, stopper: &Stopper) -> Arc<Turn> {
-        self.turns.turn(stopper.number())
+    /// The turn of a tenant of this weight, which all of its streams have in common.
+    pub(crate) fn turn(&self, stopper: &Stopper, weight: u32) -> Arc<Turn> {
+        self.turns.turn(stopper.number(), weight)
     }
 
     /// Looks at a stream of a tenant from now on.
@@ -391,6 +392,7 @@ impl Progress {
         }
         let start = Instant::now();
         let (mut budget, mut trials) = (Budget::new(limit), Trials::new(limit));
+        let mut weights = Weights::default();
         let (mut held_for, mut are_several) = (None, false);
         loop {
             let pause = match held_for {
@@ -404,16 +406,20 @@ impl Progress {
                 self.end(tenant, context);
             }
             let before = held_for;
-            held_for = trials.look(now, &seen, |one| budget.age(now, one));
+            let trial = trials.look(now, &seen, |one| budget.age(now, one));
             let busy = seen
                 .iter()
                 .filter(|one| matches!(one.work, Work::Queued { .. }));
             let busy: HashSet<u64> = busy.map(|one| one.tenant).collect();
             are_several = busy.len() > 1;
+            let by_weight = weights.look(now, &self.turns.weighed(&busy));
+            held_for = trial.or(by_weight);
             self.turns.settle(now, &busy, held_for);
             // Who is just putting something in may not have seen that it is held back.
             if held_for.is_some() && held_for != before && !quiet.let_pass(HELD) {
-                trials.give_up(now);
+                if trial.is_some() {
+                    trials.give_up(now);
+                }
                 held_for = None;
                 self.turns.settle(now, &busy, None);
             }
@@ -469,7 +475,7 @@ mod tests {
     fn what_is_over_leaves_room_at_once() {
         let device = open(Some(Duration::from_secs(1)));
         let turns = Turns::new(Some(Duration::MAX));
-        let (turn, other) = (turns.turn(1), turns.turn(2));
+        let (turn, other) = (turns.turn(1, 1), turns.turn(2, 1));
         assert!(turn.may_put(Share::WHOLE) && other.may_put(Share::WHOLE));
         let stream = Arc::new(device.stream().unwrap());
         let whose = (1, None);

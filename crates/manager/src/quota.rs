@@ -26,6 +26,9 @@ pub struct Quota {
     pub queued: u32,
     /// Which kernels run, whose threads wait for each other.
     pub waits: Waits,
+    /// How many parts of the device's time it gets where tenants of different weights
+    /// have work, from 1 to [`crate::HEAVIEST`].
+    pub weight: u32,
 }
 
 /// Which kernels run, whose threads wait in hardware for lanes of their warp.
@@ -51,6 +54,7 @@ impl Default for Quota {
             code: 64 << 20,
             queued: QUEUED,
             waits: Waits::Any,
+            weight: 1,
         }
     }
 }

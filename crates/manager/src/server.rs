@@ -137,6 +137,11 @@ pub enum StartError {
     /// What compiles for the device.
     #[error("the driver's compiler cannot be started in a process of its own: {0}")]
     Compiler(String),
+    /// Weights without turns.
+    #[error(
+        "tenants have different weights, and no turns by which they would get their parts of the device's time; give --stall-time a number of seconds, or all tenants the same --weight"
+    )]
+    Weights,
     /// The folder of compiled modules.
     #[error(transparent)]
     Cache(#[from] cache::FolderError),
@@ -203,6 +208,10 @@ impl Server {
         let users = options.users.iter();
         let users = users.map(|(user, quota)| Ok((*user, rounded(quota)?)));
         let users = users.collect::<Result<BTreeMap<_, _>, StartError>>()?;
+        let are_weighed = users.values().any(|user| user.weight != quota.weight);
+        if are_weighed && options.stall_limit().is_none() {
+            return Err(StartError::Weights);
+        }
         let most = users
             .values()
             .fold(quota.memory, |most, quota| most.max(quota.memory));

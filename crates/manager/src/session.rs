@@ -730,6 +730,7 @@ impl Session {
 fn lanes(device: &Device, partition: &Partition, quota: &Quota) -> Result<Lanes, DriverError> {
     let common = Common {
         streams: quota.streams,
+        weight: quota.weight,
         context: device.context.clone(),
         quiet: Arc::clone(&device.quiet),
         progress: Arc::clone(&device.progress),

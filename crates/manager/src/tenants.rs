@@ -20,6 +20,7 @@ pub(crate) struct Tenant {
     peer: Credentials,
     since: Instant,
     memory_limit: u64,
+    weight: u32,
     /// Bytes of memory that it has.
     pub(crate) memory: AtomicU64,
     /// Kernels that it has loaded.
@@ -79,6 +80,7 @@ impl Tenant {
             program: self.name.clone(),
             memory: read(&self.memory),
             memory_limit: self.memory_limit,
+            weight: self.weight.into(),
             kernels: read(&self.kernels),
             launches: read(&self.launches),
             faults: read(&self.faults),
@@ -134,6 +136,7 @@ impl Tenants {
             peer,
             since: Instant::now(),
             memory_limit,
+            weight: quota.weight,
             memory: AtomicU64::new(0),
             kernels: AtomicU64::new(0),
             launches: AtomicU64::new(0),

@@ -6,6 +6,7 @@
 //! had no work when it puts something in: the others are bounded from then on.
 
 use crate::fair::{Account, Pieces, Share};
+use crate::weights::Weighed;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -22,13 +23,15 @@ enum Rule {
     Free,
     /// [What it has in flight](crate::fair) is bounded.
     Bounded,
-    /// To wait: another one's work [is on trial](crate::trials).
+    /// To wait: another one's work [is on trial](crate::trials), or it is another
+    /// one's turn [by weight](crate::weights).
     Held,
 }
 
 /// The turn of a tenant.
 pub(crate) struct Turn {
     tenant: u64,
+    weight: u32,
     /// A [`Rule`].
     rule: AtomicU8,
     /// It had to wait when it last put something in.
@@ -97,14 +100,15 @@ impl Turns {
         })
     }
 
-    /// The turn of a tenant that has no work.
-    pub(crate) fn turn(self: &Arc<Self>, tenant: u64) -> Arc<Turn> {
+    /// The turn of a tenant of this weight that has no work.
+    pub(crate) fn turn(self: &Arc<Self>, tenant: u64, weight: u32) -> Arc<Turn> {
         let rule = match self.patience {
             None => Rule::Free,
             Some(_) => Rule::Asleep,
         };
         let turn = Arc::new(Turn {
             tenant,
+            weight,
             rule: AtomicU8::new(rule as u8),
             waits: AtomicBool::new(false),
             account: Mutex::default(),
@@ -134,6 +138,22 @@ impl Turns {
             .retain(|_, last| now.saturating_sub(*last) < REST);
         (state.now, state.held_for) = (now, held_for);
         state.tell();
+    }
+
+    /// The tenants that have work or had some a short time ago, of which these have
+    /// some in flight.
+    pub(crate) fn weighed(&self, busy: &HashSet<u64>) -> Vec<Weighed> {
+        let state = self.state.lock();
+        let turns = state.turns.iter().filter_map(Weak::upgrade);
+        let awake = turns.filter(|turn| state.awake.contains_key(&turn.tenant));
+        awake
+            .map(|turn| Weighed {
+                tenant: turn.tenant,
+                weight: turn.weight,
+                is_busy: busy.contains(&turn.tenant),
+                waits: turn.waits.load(Ordering::Acquire),
+            })
+            .collect()
     }
 
     fn wake(&self, tenant: u64) {
@@ -232,7 +252,7 @@ mod tests {
     #[test]
     fn who_is_alone_is_never_held_and_who_is_not_is_bounded() {
         let turns = Turns::new(Some(Duration::MAX));
-        let (one, two) = (turns.turn(1), turns.turn(2));
+        let (one, two) = (turns.turn(1, 1), turns.turn(2, 1));
         let at = |seconds, tenants: &[u64]| {
             turns.settle(Duration::from_secs(seconds), &busy(tenants), None);
         };
@@ -260,9 +280,9 @@ mod tests {
     #[test]
     fn all_but_one_are_held_back() {
         let turns = Turns::new(Some(Duration::MAX));
-        let (one, two) = (turns.turn(1), turns.turn(2));
+        let (one, two) = (turns.turn(1, 1), turns.turn(2, 1));
         turns.settle(Duration::ZERO, &busy(&[1, 2]), Some(2));
-        let three = turns.turn(3);
+        let three = turns.turn(3, 1);
         assert_eq!((flood(&one), flood(&three)), (0, 0));
         assert!(flood(&two) > 0);
         // For the sake of memory that is cleared, all.
@@ -277,7 +297,7 @@ mod tests {
     fn one_more_is_put_in_where_all_stand_still_for_long() {
         let patience = Duration::from_millis(50);
         let turns = Turns::new(Some(patience));
-        let (one, _two) = (turns.turn(1), turns.turn(2));
+        let (one, _two) = (turns.turn(1, 1), turns.turn(2, 1));
         turns.settle(Duration::ZERO, &busy(&[1, 2]), None);
         let start = Instant::now();
         let at_once = flood(&one);
@@ -297,7 +317,7 @@ mod tests {
     #[test]
     fn nobody_waits_where_that_is_off() {
         let turns = Turns::new(None);
-        let (one, two) = (turns.turn(1), turns.turn(2));
+        let (one, two) = (turns.turn(1, 1), turns.turn(2, 1));
         assert_eq!((flood(&one), flood(&two)), (500, 500));
         assert_eq!(one.apart(), None);
     }

@@ -89,6 +89,8 @@ pub struct TenantRow {
     pub memory: u64,
     /// Bytes that it may have.
     pub memory_limit: u64,
+    /// How many parts of the device's time it gets beside others.
+    pub weight: u64,
     /// Kernels that are loaded, all of them fenced.
     pub kernels: u64,
     /// Kernels that were launched.

@@ -11,7 +11,7 @@ use heap::Owner;
 use model::{AllocationKind, DeviceAddress, Extent, Protections, Prove, Settings};
 use runtime::{
     EntryPlan, Fill, FreeCall, FreeRequest, KernelCopies, LaunchDecision, LaunchRequest,
-    LaunchShape, ModulePart, Resolved, Runtime, StreamName, Ticket, Where,
+    LaunchShape, ModulePart, Resolved, Runtime, StreamName, Ticket, Where, listing,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -189,12 +189,15 @@ fn unchecked(results: &mut Vec<String>) {
     };
     let read = |_: &EntryPlan, _: u32, _: u8| None;
     let time = nanoseconds(100_000, |round| {
-        let launcher = runtime.launcher();
-        match launcher.repeats(black_box(2), &SHAPE, |_| None) {
-            Some(repeat) => repeat.submitted(place),
+        match listing(black_box(2)) {
+            Some(listing) => {
+                if !listing.made(place) {
+                    runtime.launcher().list(listing, place);
+                }
+            }
             None => {
                 let ticket = begin(&runtime, &SHAPE, &read);
-                ticket.keep();
+                ticket.keep(true);
                 ticket.submitted(place);
             }
         }

@@ -3,7 +3,9 @@
 
 use crate::options::MemorySize;
 use clap::{Args, ValueEnum};
-use manager::{CompileLimits, LogFormat, MetricsAddress, QUEUED, Quota, StallTime, TENANTS, Waits};
+use manager::{
+    CompileLimits, HEAVIEST, LogFormat, MetricsAddress, QUEUED, Quota, StallTime, TENANTS, Waits,
+};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -123,6 +125,10 @@ pub struct Limits {
     /// that wait for each other for ever cannot be ended [default: any].
     #[arg(long, value_enum, value_name = "KERNELS")]
     pub waits: Option<WaitsOf>,
+    /// Parts of the device's time that a tenant gets where tenants of different
+    /// weights have work: they take turns then [default: 1].
+    #[arg(long, value_name = "N")]
+    pub weight: Option<Count<1, { HEAVIEST as u64 }>>,
 }
 
 /// Which kernels run.
@@ -376,6 +382,7 @@ impl Limits {
             max_code: self.max_code.or(file.max_code),
             max_queued: self.max_queued.or(file.max_queued),
             waits: self.waits.or(file.waits),
+            weight: self.weight.or(file.weight),
         }
     }
 
@@ -396,6 +403,7 @@ impl Limits {
                 WaitsOf::Any => Waits::Any,
                 WaitsOf::Proved => Waits::Proved,
             }),
+            weight: self.weight.map_or(rest.weight, |weight| weight.0 as u32),
         }
     }
 }
@@ -444,6 +452,7 @@ waits = "proved"
 memory-per-tenant = "4g"
 max-events = 1
 waits = "any"
+weight = 4
 "#;
 
     #[test]
@@ -457,6 +466,7 @@ waits = "any"
         let of_user = users[&1000];
         assert_eq!((of_user.memory, of_user.events), (4 << 30, 1));
         assert_eq!((quota.waits, of_user.waits), (Waits::Proved, Waits::Any));
+        assert_eq!((quota.weight, of_user.weight), (1, 4));
         assert_eq!(
             of_user.streams, 8,
             "what is not said for a user is said for all"

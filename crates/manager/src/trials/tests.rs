@@ -5,6 +5,7 @@ use super::*;
 use crate::budget::Budget;
 use crate::fair::{BOUND, Pieces, Share};
 use crate::turns::{Turn, Turns};
+use crate::weights::{QUANTUM, Weights};
 use proptest::prelude::*;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -60,6 +61,8 @@ struct Tenant {
     was_refused: bool,
     /// The longest time from a put to its end.
     longest: u64,
+    /// How long its work has run.
+    ran: u64,
 }
 
 struct World {
@@ -70,30 +73,41 @@ struct World {
     turns: Arc<Turns>,
     budget: Budget,
     trials: Trials,
+    weights: Weights,
     tenants: Vec<Tenant>,
     ended: Vec<usize>,
 }
 
 impl World {
     fn new(slots: usize, tenants: &[(u64, Does)]) -> World {
+        let tenants: Vec<_> = tenants.iter().map(|one| (*one, 1)).collect();
+        World::weighed(slots, &tenants)
+    }
+
+    /// Each with its weight.
+    fn weighed(slots: usize, tenants: &[((u64, Does), u32)]) -> World {
         let turns = Turns::new(Some(Duration::MAX));
-        let tenants = tenants.iter().zip(1..).map(|((begins, does), number)| {
-            let streams = match does {
-                Does::Floods { streams, .. } | Does::Endless { streams, .. } => *streams,
-                Does::Rounds { .. } => 1,
-            };
-            Tenant {
-                does: *does,
-                begins: *begins,
-                turn: turns.turn(number),
-                streams: (0..streams).map(|_| Stream::default()).collect(),
-                rests_until: 0,
-                puts: 0,
-                is_ended: false,
-                was_refused: false,
-                longest: 0,
-            }
-        });
+        let tenants = tenants
+            .iter()
+            .zip(1..)
+            .map(|(((begins, does), weight), number)| {
+                let streams = match does {
+                    Does::Floods { streams, .. } | Does::Endless { streams, .. } => *streams,
+                    Does::Rounds { .. } => 1,
+                };
+                Tenant {
+                    does: *does,
+                    begins: *begins,
+                    turn: turns.turn(number, *weight),
+                    streams: (0..streams).map(|_| Stream::default()).collect(),
+                    rests_until: 0,
+                    puts: 0,
+                    is_ended: false,
+                    was_refused: false,
+                    longest: 0,
+                    ran: 0,
+                }
+            });
         World {
             now: 0,
             heads: 0,
@@ -102,6 +116,7 @@ impl World {
             turns,
             budget: Budget::new(ticks(LIMIT)),
             trials: Trials::new(ticks(LIMIT)),
+            weights: Weights::default(),
             ended: Vec::new(),
         }
     }
@@ -126,6 +141,7 @@ impl World {
                 let Some(piece) = stream.pieces.front_mut() else {
                     continue;
                 };
+                tenant.ran += 1;
                 // (Who was ended ends at its next look.)
                 let is_over = tenant.is_ended || piece.left == 1;
                 if !is_over {
@@ -215,13 +231,14 @@ impl World {
             self.ended.push(at);
         }
         let budget = &self.budget;
-        let held_for = self.trials.look(now, &seen, |one| budget.age(now, one));
+        let trial = self.trials.look(now, &seen, |one| budget.age(now, one));
         let busy: HashSet<u64> = seen
             .iter()
             .filter(|one| queued(one).is_some())
             .map(|one| one.tenant)
             .collect();
-        self.turns.settle(now, &busy, held_for);
+        let by_weight = self.weights.look(now, &self.turns.weighed(&busy));
+        self.turns.settle(now, &busy, trial.or(by_weight));
     }
 
     fn run(&mut self, time: u64) {
@@ -240,7 +257,7 @@ impl World {
     /// Of a tenant that is waited for, how long pieces took from now on.
     fn forget(&mut self) {
         for tenant in &mut self.tenants {
-            tenant.longest = 0;
+            (tenant.longest, tenant.ran) = (0, 0);
         }
     }
 }
@@ -379,6 +396,47 @@ proptest! {
         }
         world.run(20 * LIMIT);
         prop_assert!(world.tenants.iter().all(|tenant| tenant.longest > 0));
+    }
+
+    /// Tenants that always have work get parts of the time in proportion to their
+    /// weights, however long their kernels are and however many streams they have.
+    #[test]
+    fn time_is_divided_by_weight(
+        floods in prop::collection::vec((1u64..30, 1usize..4, 1u32..9), 2..4),
+    ) {
+        let tenants: Vec<_> = floods
+            .iter()
+            .map(|(length, streams, weight)| {
+                let (length, streams) = (*length, *streams);
+                ((1, Does::Floods { length, streams }), *weight)
+            })
+            .collect();
+        let mut world = World::weighed(1, &tenants);
+        // What each put in before the others came has to be over first.
+        world.run(60 * LIMIT);
+        world.forget();
+        let time = 60 * LIMIT;
+        world.run(time);
+        prop_assert_eq!(&world.ended, &[] as &[usize]);
+        let all: u32 = floods.iter().map(|(.., weight)| weight).sum();
+        let least = floods.iter().map(|(.., weight)| *weight).min().unwrap_or(1);
+        let are_equal = floods.iter().all(|(.., weight)| *weight == least);
+        let turns = time * u64::from(least) / (QUANTUM.as_millis() as u64 * u64::from(all));
+        let ran: u64 = world.tenants.iter().map(|tenant| tenant.ran).sum();
+        // The device has a piece to run nearly always.
+        prop_assert!(ran * 10 >= time * 8, "{ran} of {time}");
+        for (tenant, (length, _, weight)) in world.tenants.iter().zip(&floods) {
+            let expected = time * u64::from(*weight) / u64::from(all);
+            let round = QUANTUM.as_millis() as u64 * u64::from(*weight) / u64::from(least);
+            // Turns begin and end when somebody looks, and who has one waits for its
+            // host now and then.
+            let slack = time / 100 + 2 * (round + length) + 3 * turns;
+            prop_assert!(
+                are_equal || tenant.ran.abs_diff(expected) <= slack,
+                "{} of {ran}, and {expected} is expected of {floods:?}",
+                tenant.ran
+            );
+        }
     }
 
     /// Who is alone is never held back and never ended, whatever it does.
