@@ -23,6 +23,8 @@ pub use life::Life;
 pub use modules::{Loaded, Modules};
 pub use named::Named;
 pub use pitches::{Pitches, Rows};
-pub use replays::{Destroyed, Executable, GraphMemory, KernelNode, Node, Replays, Work};
+pub use replays::{
+    Child, Destroyed, Executable, GraphMemory, KernelNode, Node, Replays, Shape, Work,
+};
 pub use threads::Threads;
 pub use times::{Pending, Row, TimedKernel, Times};
