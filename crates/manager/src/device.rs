@@ -166,12 +166,7 @@ impl Device {
         let number = |which| attribute(which).map(|value| value.max(0) as u32);
         let capability = 10 * number(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?
             + number(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-        // The CPU device counts a reserve as GPUs do, but its blocks have none:
-        // their shared memory begins at address 0.
-        let reserved_shared = match cpu {
-            Some(_) => 0,
-            None => number(A::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?,
-        };
+        let reserved_shared = number(A::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;
         let multiprocessors = number(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let streams = Streams::new(&context, cpu.is_some())?;
         let limits = Limits {

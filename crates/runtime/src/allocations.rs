@@ -17,10 +17,9 @@ use std::sync::Arc;
 const LOWEST_ADDRESS: u64 = 4096;
 const HIGHEST_ADDRESS: u64 = 1 << 47;
 
-/// How far from an allocation a pointer argument may lie that is still meant
-/// for it, where no canary says so: the distance that the default canaries
-/// give.
-const JUST_OUTSIDE: u64 = 4096;
+/// How far from an allocation a pointer may lie that is still meant for it,
+/// where no canary says so: the distance that the default canaries give.
+pub(crate) const JUST_OUTSIDE: u64 = 4096;
 
 /// The allocation that a pointer belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -314,15 +313,22 @@ impl Allocations {
         })
     }
 
+    /// Whether an address is of memory that the program has not, although the
+    /// device has it: freed and kept, reserved and not mapped, or of a pool that
+    /// has not handed it out.
+    pub(crate) fn is_nobodys(&self, address: DeviceAddress) -> bool {
+        self.memory.is_held(address)
+            || self.memory.reservation_of(address).is_some()
+            || self.pool_of(address).is_some()
+    }
+
     /// What a pointer is meant for that lies in no allocation. An array that the
     /// kernel indexes from 1 comes as `p - 1`: its accesses are checked against
     /// the allocation beside it; pointers that kernels load from memory get no
     /// such grace. Memory of the host that the device may access as it is has no
     /// bounds that Ringfence knows.
     pub(crate) fn outside(&self, pointer: DeviceAddress) -> Option<Extent> {
-        let nobodys = self.memory.is_held(pointer)
-            || self.memory.reservation_of(pointer).is_some()
-            || self.pool_of(pointer).is_some();
+        let nobodys = self.is_nobodys(pointer);
         let within = |near| {
             self.memory.read(|registry| {
                 let entry = registry.just_outside(pointer, near)?;

@@ -11,6 +11,7 @@ use crate::env::Env;
 use crate::functions::{Build, Counted, Function, Proved};
 use crate::memory::Memory;
 use crate::prepare::Wanted;
+use crate::proof;
 use crate::protection::{ActsAt, Protection};
 use crate::records::Records;
 use crate::request::{Accounted, LaunchDecision, LaunchRequest, Unchecked};
@@ -19,7 +20,7 @@ use crate::seen::{Arguments, Recognised};
 use crate::shadow::Shadow;
 use crate::streams::{self, StreamUse, Streams, UseOrder, User};
 use crate::window::LaunchWindow;
-use instrument::{EntryPlan, Program};
+use instrument::{EntryPlan, LaunchShape, Program};
 use model::{DeviceAddress, Extent, Prove, Rule, UncheckedReason};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -169,8 +170,8 @@ impl Bounds {
         let checked = checked.ok_or(UncheckedReason::Rejected)?;
         // The proof of the whole, or that of what the residual copy leaves out.
         let is_whole = entry.proof.is_ok();
-        let program = entry.program();
-        let program = program.filter(|_| self.env.settings().prove != Prove::Off && !has_poison);
+        let proves = self.env.settings().prove != Prove::Off && !has_poison;
+        let program = entry.program().filter(|_| proves);
         let read = |offset, size| (request.read)(entry, offset, size);
         let arguments = Arguments::read(entry, program, request.shape, read)
             .ok_or(UncheckedReason::LaunchPath)?;
@@ -182,14 +183,14 @@ impl Bounds {
             *decision = LaunchDecision::Proved;
             return Ok(Counted::Proved);
         }
-        let (roots, are_known) = self.roots(function, entry, &arguments, request.stream);
-        let asked = program.zip(arguments.inputs());
+        let (mut roots, are_known) = self.roots(function, entry, &arguments, request.stream);
+        let (asked, answers) = (program.zip(arguments.inputs()), &function.answers);
         // What verifies proofs needs them all, and verifies what was recognised.
-        let answers = &function.answers;
         let proved = comes_again
             || asked.is_some_and(|(program, inputs)| {
                 answers.proves(program, request.shape, &roots, inputs, !is_elided)
-            });
+            })
+            || (!are_known && self.finds(asked, request.shape, &mut roots));
         if proved
             && are_known
             && let Some((generation, Recognised::New { is_kept: true })) = recognised
@@ -266,6 +267,43 @@ impl Bounds {
         program.filter(|_| !self.streams.are_tracked())?;
         let generation = self.memory.generation();
         Some((generation, function.seen.recognise(generation, arguments)))
+    }
+
+    /// Finds the allocations that pointers are meant for which lie in none. Whether
+    /// the launch is proved in bounds with them.
+    fn finds(
+        &self,
+        asked: Option<(&Program, &[u64])>,
+        shape: &LaunchShape,
+        roots: &mut Roots,
+    ) -> bool {
+        let candidates = |root: &Root| self.candidates(root);
+        let meant = asked
+            .and_then(|(program, inputs)| proof::meant(program, shape, roots, inputs, &candidates));
+        meant.is_some_and(|meant| {
+            *roots = meant.roots;
+            meant.is_proved
+        })
+    }
+
+    /// The live allocations that a pointer which lies in none may be meant for, the
+    /// nearest first; none if it is one of memory that was freed, or not handed out.
+    fn candidates(&self, root: &Root) -> Vec<Extent> {
+        let pointer = DeviceAddress(root.pointer);
+        if !is_user_address(root.pointer)
+            || self.heap.holds(pointer)
+            || self.memory.was_freed(pointer)
+            || self.allocations.is_nobodys(pointer)
+        {
+            return Vec::new();
+        }
+        let mut extents: Vec<Extent> = self.memory.read(|registry| {
+            let live = registry.iter().map(|entry| entry.allocation.extent);
+            live.filter(|extent| extent.size != 0).collect()
+        });
+        extents.sort_unstable_by_key(|extent| extent.base.0.abs_diff(pointer.0));
+        extents.truncate(proof::CANDIDATES);
+        extents
     }
 
     /// The pointer parameters and what they point into, and whether those that

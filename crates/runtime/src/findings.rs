@@ -2,6 +2,7 @@
 //! relative to allocations, and what was counted before. Which rule an access of
 //! a kernel breaks is decided in [`crate::judge`].
 
+use crate::allocations::JUST_OUTSIDE;
 use crate::judge::Violation;
 use crate::judge::spaces;
 use crate::launches::Launch;
@@ -198,7 +199,16 @@ pub(crate) fn context(
             let block = registry.freed_block(violation.pointer.unwrap_or(violation.address))?;
             (violation.rule == Rule::UseAfterFree).then(|| Near::freed(block))
         };
-        taken_back().or_else(in_stream_order).or_else(freed)
+        let outside = || {
+            let is_outside = violation.looked_up
+                && !matches!(violation.rule, Rule::InvalidPointer | Rule::UseAfterFree);
+            let entry = meant_for(registry, violation.pointer?)?;
+            is_outside.then(|| Near::live(entry))
+        };
+        outside()
+            .or_else(taken_back)
+            .or_else(in_stream_order)
+            .or_else(freed)
     } else if bounds.size >= UNBOUNDED {
         // Checked against no bounds, but misaligned.
         None
@@ -336,6 +346,18 @@ fn with_nearest(
         (None, _) => None,
     };
     Context { intended, nearest }
+}
+
+/// The live allocation that a pointer which lies in none was most likely
+/// computed from.
+pub(crate) fn meant_for(
+    registry: &Registry<Stack>,
+    pointer: DeviceAddress,
+) -> Option<&Entry<Stack>> {
+    let is_outside = pointer.0 >= NULL_PAGE && registry.holding(pointer).is_none();
+    is_outside
+        .then(|| registry.just_outside(pointer, JUST_OUTSIDE))
+        .flatten()
 }
 
 /// Bytes from an address to an allocation that may have to do with it. What is

@@ -56,6 +56,9 @@ const NOWHERE: DeviceAddress = DeviceAddress(1 << 12);
 /// The driver takes larger allocations in pieces of this size.
 const DRIVER_PIECE: u64 = 2 << 20;
 
+/// By how much pools hand out memory.
+const POOL_UNIT: u64 = 512;
+
 /// A call that frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeCall {
@@ -548,12 +551,23 @@ impl Frees {
             })
     }
 
-    /// Bytes of a pool that the program has freed and the device still counts
-    /// as used.
-    pub fn quarantined_of_pool(&self, pool: u64) -> u64 {
-        self.below
-            .memory
-            .held_bytes(|held| if held.note.pool == pool { held.cost } else { 0 })
+    /// Bytes of a pool that the device counts as used and the program does not
+    /// use: what it has freed, and what lies around its allocations.
+    pub fn unused_of_pool(&self, pool: u64) -> u64 {
+        let handed_out = |bytes: u64| bytes.next_multiple_of(POOL_UNIT);
+        self.below.memory.look(|registry, quarantine, pending| {
+            let held = quarantine.iter().filter(|held| held.note.pool == pool);
+            let held: u64 = held.map(|held| handed_out(held.cost)).sum();
+            let live = registry.iter().filter(|entry| {
+                let is_pending = pending.contains_key(&entry.allocation.extent.base.0);
+                entry.owner.pool == pool && pool != 0 && !is_pending
+            });
+            let around = live.map(|entry| {
+                let size = entry.allocation.extent.size;
+                handed_out(size + entry.owner.redzones.bytes()) - handed_out(size)
+            });
+            held + around.sum::<u64>()
+        })
     }
 
     fn refuse_free(

@@ -14,6 +14,7 @@
 //! | no bounds, into the device heap: block of no bytes / block / no block | out of bounds / `use-after-free` / `invalid-pointer` |
 //! | no bounds, into memory that was freed, or a block that its pool took back | `use-after-free` |
 //! | no bounds, an argument that the launch found to be wrong | what the launch found |
+//! | no bounds, a pointer that was looked up and an access just outside an allocation | out of bounds in global memory |
 //! | no bounds, any other pointer | `invalid-pointer` |
 //! | outside a declared part, and inside the allocation that holds the part | `intra-allocation-out-of-bounds` |
 //! | else | out of bounds in global memory |
@@ -74,6 +75,9 @@ pub(crate) trait Memory {
     fn was_freed(&self, address: DeviceAddress) -> bool;
     /// Whether a declared pool took the block back that was there.
     fn was_taken_back(&self, address: DeviceAddress) -> bool;
+    /// Whether the address is in no live allocation, and so near to one that a
+    /// pointer to it was most likely computed from that one.
+    fn is_just_outside(&self, address: DeviceAddress) -> bool;
     /// The allocation that holds a part which the program declared, if the
     /// extent is or was such a part.
     fn parent_of(&self, part: Extent) -> Option<Extent>;
@@ -171,7 +175,16 @@ fn violation<'a>(
                 true => found.unwrap_or(Rule::InvalidPointer),
                 false => global(site.kind),
             };
-            without_bounds(site.kind, pointer.unwrap_or(address), otherwise, snapshot)
+            let pointer = pointer.unwrap_or(address);
+            let rule = without_bounds(site.kind, pointer, otherwise, snapshot);
+            // Of an argument, the launch has decided what it was meant for.
+            let is_looked_up = root.is_none() && rule == Rule::InvalidPointer;
+            let in_heap = snapshot.memory.in_heap(pointer) != InHeap::Elsewhere;
+            let is_outside = |address| snapshot.memory.is_just_outside(address);
+            match is_looked_up && !in_heap && is_outside(pointer) && is_outside(address) {
+                true => global(site.kind),
+                false => rule,
+            }
         }
         None => outside_global(site, address, bounds, snapshot),
     };

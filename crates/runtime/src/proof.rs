@@ -13,9 +13,12 @@
 //! [`CHEAP`], evaluation stops when it has taken its [`SHARE`] of the time since
 //! the kernel's first launch; the kernel's other launches are then checked.
 
-use crate::roots::Roots;
+use crate::allocations::JUST_OUTSIDE;
+use crate::roots::{Root, Roots};
 use crate::seen::{Inputs, shape_words};
 use instrument::{BoundedPointer, LaunchShape, Program, Values};
+use model::layout::UNBOUNDED;
+use model::{DeviceAddress, Extent};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::time::{Duration, Instant};
@@ -37,6 +40,9 @@ const CHEAP: Duration = Duration::from_micros(2);
 /// What one operation of a proof takes at most; more is a thread that was
 /// not running.
 const OPERATION: Duration = Duration::from_nanos(500);
+
+/// How many allocations are tried for a pointer that lies in none.
+pub(crate) const CANDIDATES: usize = 32;
 
 /// A proof that holds is tried for a range of values so many times as wide,
 /// the first time as a power of two.
@@ -207,6 +213,87 @@ impl<'a> Asked<'a> {
         }
         let most = u64::MAX >> (64 - 8 * u32::from(input.bytes));
         Some(if value <= most / 2 { most / 2 } else { most })
+    }
+}
+
+/// What pointers are meant for that lie in no allocation.
+#[derive(Debug)]
+pub(crate) struct Meant {
+    /// All pointers, with the allocations that were found.
+    pub roots: Roots,
+    /// Whether the launch is proved in bounds with them.
+    pub is_proved: bool,
+}
+
+/// For pointers that lie in no allocation, nor beside one: the allocations that
+/// they are meant for. A program that numbers the elements of an array from `n`
+/// passes `p - n`; where its accesses lie, the proof knows. It is an allocation
+/// that contains them all, else one that they leave by no more than half its size.
+/// `candidates` are the allocations that a pointer may be meant for, of which at
+/// most [`CANDIDATES`] are tried. `None` if nothing was found for some pointer.
+pub(crate) fn meant(
+    program: &Program,
+    shape: &LaunchShape,
+    roots: &Roots,
+    inputs: &[u64],
+    candidates: &dyn Fn(&Root) -> Vec<Extent>,
+) -> Option<Meant> {
+    let mut open: SmallVec<[(usize, Vec<Extent>); 2]> = SmallVec::new();
+    for (index, root) in roots.iter().enumerate() {
+        let is_used = |pointer: &BoundedPointer| pointer.offset == root.offset;
+        if root.bounds.size == 0
+            && root.wrong.is_none()
+            && program.pointers().iter().any(is_used)
+            && let found = candidates(root)
+            && !found.is_empty()
+        {
+            open.push((index, found));
+        }
+    }
+    let proves = |roots: &Roots| {
+        let bounds = |offset: u32| {
+            let root = roots.iter().find(|root| root.offset == offset)?;
+            Some((root.bounds.base.0, root.bounds.size))
+        };
+        program.proves(shape, inputs, &bounds)
+    };
+    let mut tried = roots.clone();
+    for (index, _) in &open {
+        tried[*index].bounds = Extent {
+            base: DeviceAddress(0),
+            size: UNBOUNDED,
+        };
+    }
+    // What cannot be proved without bounds, no bounds make true.
+    if open.is_empty() || !proves(&tried) {
+        return None;
+    }
+    let mut found = roots.clone();
+    let mut is_proved = true;
+    for (index, extents) in open {
+        let mut fits = |extent: &Extent| {
+            tried[index].bounds = *extent;
+            proves(&tried)
+        };
+        let extents = &extents[..extents.len().min(CANDIDATES)];
+        let exact = extents.iter().find(|extent| fits(extent));
+        is_proved &= exact.is_some();
+        let near = || extents.iter().find(|extent| fits(&with_margin(**extent)));
+        found[index].bounds = *exact.or_else(near)?;
+    }
+    Some(Meant {
+        roots: found,
+        is_proved,
+    })
+}
+
+/// An allocation with as much before it and after it as accesses may leave it by.
+fn with_margin(extent: Extent) -> Extent {
+    let margin = JUST_OUTSIDE.max(extent.size / 2);
+    let base = extent.base.0.saturating_sub(margin);
+    Extent {
+        base: DeviceAddress(base),
+        size: (extent.base.0 - base) + extent.size.saturating_add(margin),
     }
 }
 

@@ -66,6 +66,11 @@ impl judge::Memory for Violations {
             .read(|registry| registry.freed_block(address).is_some())
     }
 
+    fn is_just_outside(&self, address: DeviceAddress) -> bool {
+        self.memory
+            .read(|registry| findings::meant_for(registry, address).is_some())
+    }
+
     fn parent_of(&self, part: Extent) -> Option<Extent> {
         self.memory.read(|registry| {
             let parent = registry

@@ -13,12 +13,12 @@ mod state;
 #[path = "../src/hooks/waves.rs"]
 mod waves;
 
-use driver::sys::{CUcontext, CUevent};
+use driver::sys::{CUcontext, CUevent, CUgraphNodeType};
 use model::{DeviceKind, Ran};
 use runtime::Layer;
 use state::{
-    Captures, Destroyed, Executable, Guard, Heaps, Named, Node, Pending, Replays, Row, TimedKernel,
-    Times, Work,
+    Captures, Destroyed, Executable, Guard, Heaps, Named, Node, Pending, Replays, Row, Shape,
+    TimedKernel, Times, Work,
 };
 use waves::takes_a_wave_more;
 
@@ -92,9 +92,12 @@ fn executable(graph: Option<u64>) -> Executable {
         work: Work::Call(Vec::new()),
         uses: Vec::new(),
         enabled: true,
+        doubtful: false,
     };
     Executable {
         nodes: vec![node],
+        children: Vec::new(),
+        shape: None,
         generation: 1,
         graph,
         memory: std::sync::Arc::default(),
@@ -151,6 +154,27 @@ fn a_stale_executable_is_taken_by_one_launch() {
     assert!(replays.remove(50).is_none());
     replays.put_back(50, taken);
     assert!(!replays.contains(50));
+}
+
+/// Nodes of a graph are those of another if both hang together alike.
+#[test]
+fn nodes_of_graphs_of_one_shape_are_paired() {
+    let copy = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY;
+    let kernel = CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL;
+    let shape = |first: u64, kinds: [CUgraphNodeType; 3], edges: &[(usize, usize)]| Shape {
+        handles: (first..first + 3).collect(),
+        kinds: kinds.to_vec(),
+        edges: edges.to_vec(),
+    };
+    let kinds = [copy, kernel, kernel];
+    let own = shape(10, kinds, &[(0, 1), (0, 2)]);
+    let pairs = own.pairs(&shape(20, kinds, &[(0, 1), (0, 2)]));
+    let pairs = pairs.expect("the same shape");
+    assert_eq!(pairs.len(), 3);
+    assert!((0..3).all(|n| pairs.get(&(20 + n)) == Some(&(10 + n))));
+    assert!(own.pairs(&shape(20, kinds, &[(0, 1), (1, 2)])).is_none());
+    let others = [kernel, copy, kernel];
+    assert!(own.pairs(&shape(20, others, &[(0, 1), (0, 2)])).is_none());
 }
 
 fn pending(row: Row) -> Pending {

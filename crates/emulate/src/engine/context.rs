@@ -21,7 +21,8 @@ pub(crate) struct Launch<'a> {
     pub dynamic_shared: u32,
     /// Where dynamic shared memory begins.
     pub dynamic_start: u32,
-    pub shared_size: u32,
+    /// Where shared memory ends: reserved, static and dynamic.
+    pub shared_end: u32,
     /// What registers, shared and local memory are full of at first.
     pub residue: u8,
     pub params: Bytes,

@@ -4,6 +4,7 @@
 use super::decode::{Decoder, FunctionSymbols};
 use super::fault::LoadError;
 use super::initializer::{self, Scalar};
+use super::ops::special::RESERVED_SHARED;
 use super::program::{
     Code, Entry, FUNCTION_ADDRESSES, FunctionInfo, Parameter, Program, ProgramInfo, Variable,
 };
@@ -277,13 +278,14 @@ impl<'a> Linker<'a> {
     /// the space: in a program of many kernels it would not do for all.
     fn place_shared(&mut self) -> Vec<u32> {
         let reached = reach_shared(&self.definitions, &self.names, self.shared.len());
-        let mut ends = vec![0u32; self.definitions.len()];
+        let mut ends = vec![RESERVED_SHARED; self.definitions.len()];
         for (position, variable) in self.shared.iter().enumerate() {
             let users = || {
                 let uses = |index: &usize| reached[*index].contains(&(position as u32));
                 (0..reached.len()).filter(uses)
             };
-            let start = users().map(|index| ends[index]).max().unwrap_or(0);
+            let start = users().map(|index| ends[index]).max();
+            let start = start.unwrap_or(RESERVED_SHARED);
             let offset = start.next_multiple_of(variable.alignment);
             for index in users() {
                 ends[index] = offset + variable.size;
@@ -399,7 +401,8 @@ impl<'a> Linker<'a> {
         constant_range: (u64, u64),
     ) -> Result<Program, LoadError> {
         let definitions = std::mem::take(&mut self.definitions);
-        let shared_size = shared_ends.iter().copied().max().unwrap_or(0);
+        let shared_size = shared_ends.iter().copied().max();
+        let shared_size = shared_size.unwrap_or(RESERVED_SHARED);
         let mut decoder = Decoder::new(self.modules, &self.names, definitions.len());
         // Shared variables of device functions are placed before those of
         // entries: an entry's own variables begin where those of the functions
@@ -481,7 +484,7 @@ impl<'a> Linker<'a> {
             name: function.name.to_string(),
             parameters,
             parameter_bytes: offset,
-            static_shared: symbols.shared_end,
+            static_shared: symbols.shared_end - RESERVED_SHARED,
             local: symbols.local_size,
             registers: symbols.registers,
             max_threads: triple(".maxntid")

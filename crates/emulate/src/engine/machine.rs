@@ -265,7 +265,7 @@ impl Machine {
         };
         let (output, errors) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
         let dynamic_start = program.code.functions[entry.function as usize]
-            .static_shared
+            .shared_end
             .next_multiple_of(16);
         let launch = Launch {
             function: entry.function,
@@ -274,8 +274,7 @@ impl Machine {
             cluster: config.cluster,
             dynamic_shared: config.dynamic_shared,
             dynamic_start,
-            // (PTX ISA, `%total_smem_size`: a multiple of the unit of allocation.)
-            shared_size: (dynamic_start + config.dynamic_shared).next_multiple_of(16),
+            shared_end: (dynamic_start + config.dynamic_shared).next_multiple_of(16),
             residue: self.options.residue,
             params,
             heap: &heap,
@@ -670,12 +669,11 @@ impl Run<'_> {
         let block = &mut context.blocks[slot];
         block.index = std::array::from_fn(|i| (first[i] + within[i]) as u32);
         block.rank = rank;
-        let reserved = match self.program.code.has_reserved_shared {
-            true => RESERVED_SHARED,
-            false => 0,
-        };
-        let shared = u64::from(self.launch.shared_size + reserved);
-        block.shared.reset(shared, self.launch.residue);
+        // A block of a kernel that has no shared memory has none at all.
+        let is_used =
+            self.program.code.has_reserved_shared || self.launch.shared_end > RESERVED_SHARED;
+        let shared = if is_used { self.launch.shared_end } else { 0 };
+        block.shared.reset(shared.into(), self.launch.residue);
         block.alive.clear();
         for barrier in &mut block.barriers {
             barrier.arrived.clear();

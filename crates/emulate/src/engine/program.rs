@@ -39,8 +39,8 @@ pub(crate) struct FunctionCode {
     pub local_size: u32,
     pub parameters: Vec<Place>,
     pub returns: Vec<Place>,
-    /// Bytes of static shared memory below dynamic shared memory (entries).
-    pub static_shared: u32,
+    /// Where static shared memory ends (entries).
+    pub shared_end: u32,
     pub is_entry: bool,
     /// Bytes of the parameter block (entries).
     pub parameter_bytes: u32,

@@ -608,8 +608,14 @@ fn keeps_unless_null(pointer: Op<'_>, outside: Op<'_>, again: bool, out: &mut St
 
 /// `SCRATCH` is how many bytes an access uses, where that is counted at run time.
 fn counted_bytes(group: &Group, count: &str, out: &mut String) {
-    if let Extent::Steps { step, last, .. } = group.extent {
+    if let Extent::Steps {
+        step, shift, last, ..
+    } = group.extent
+    {
         line!(out, "mul.wide.u32 {SCRATCH}, {count}, {step};");
+        if shift != 0 {
+            line!(out, "shr.u64 {SCRATCH}, {SCRATCH}, {shift};");
+        }
         line!(out, "add.s64 {SCRATCH}, {SCRATCH}, {last};");
     } else {
         line!(out, "cvt.u64.u32 {SCRATCH}, {count};");

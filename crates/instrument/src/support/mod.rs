@@ -21,6 +21,10 @@ pub(crate) use record::{RecordCode, Scratch, Values};
 /// and that `%total_smem_size` does not count (1 KiB from sm_80 on).
 pub(crate) const RESERVED_SHARED: u32 = 1024;
 
+/// Bytes of the window of shared memory in which one block of a cluster lies:
+/// addresses that `mapa` makes have the block's rank above them.
+const BLOCK_WINDOW: u64 = 1 << 24;
+
 /// Finds a block of the device heap.
 const BLOCK: &str = include_str!("../device/block.ptx");
 /// The device heap.
@@ -60,14 +64,17 @@ fn has_isspacep_param(module: &ptx::Module<'_>) -> bool {
     module.version >= (7, 7) && module.architecture() >= 70
 }
 
+fn has_clusters(module: &ptx::Module<'_>) -> bool {
+    module.version >= (7, 8) && module.architecture() >= 90
+}
+
 /// Tests whether a pointer is in a window that has no bounds.
 fn window_tests(module: &ptx::Module<'_>) -> String {
-    let sm = module.architecture();
     let mut windows = vec!["local", "const"];
     if has_isspacep_param(module) {
         windows.push("param");
     }
-    if module.version >= (7, 8) && sm >= 90 {
+    if has_clusters(module) {
         windows.push("shared::cluster");
     }
     // The grid's workspace for cooperative launches is the driver's own
@@ -91,6 +98,14 @@ fn window_tests(module: &ptx::Module<'_>) -> String {
 
 fn lookup(module: &ptx::Module<'_>) -> String {
     let windows = window_tests(module);
+    // A block's own memory has a second address: by its rank in the cluster.
+    let by_rank = match has_clusters(module) {
+        true => format!(
+            "\tsub.s64 %__rf_o, %__rf_p, %__rf_b;\n\tsetp.ge.u64 %__rf_q, %__rf_o, {BLOCK_WINDOW};\n\
+             \t@%__rf_q bra $__rf_window;\n"
+        ),
+        false => String::new(),
+    };
     format!(
         "
 // Bounds of the allocation that a pointer points into: base and size.
@@ -155,7 +170,7 @@ $__rf_unknown:
 $__rf_block:
 	mov.b64 %__rf_b, 0;
 	cvta.shared.u64 %__rf_b, %__rf_b;
-	mov.u32 %__rf_w, %total_smem_size;
+{by_rank}	mov.u32 %__rf_w, %total_smem_size;
 	add.s32 %__rf_w, %__rf_w, {reserved};
 	cvt.u64.u32 %__rf_s, %__rf_w;
 	st.param.b64 [__ringfence_bounds], %__rf_b;

@@ -59,18 +59,20 @@ impl<'a> Subject<'_, 'a> {
 
     /// The register that counts bytes at run time.
     fn counted(&self, state: &State, input: &Input<'_, '_, '_>) -> Option<super::verdicts::Count> {
-        let (operand, step, last) = match self.extent(input)? {
-            Extent::Operand(operand) => (operand, 1, 0),
+        let (operand, step, shift, last) = match self.extent(input)? {
+            Extent::Operand(operand) => (operand, 1, 0, 0),
             Extent::Steps {
                 step,
+                shift,
                 last,
                 operand,
-            } => (operand, step, last),
+            } => (operand, step, shift, last),
             _ => return None,
         };
         Some(super::verdicts::Count {
             operand: state.text(self.old, operand),
             step,
+            shift,
             last,
         })
     }

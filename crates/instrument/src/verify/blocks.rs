@@ -188,18 +188,20 @@ impl State {
             let counted = operand(text, after).to_owned();
             let after = reads(text, after, &format!("{counted},"))?;
             let step: u64 = operand(text, after).parse().ok()?;
-            let after = reads(
-                text,
-                after,
-                &format!("{step}; add.s64 {SCRATCH}, {SCRATCH},"),
-            )?;
+            let mut after = reads(text, after, &format!("{step};"))?;
+            let mut shift = 0;
+            if let Some(shifts) = reads(text, after, &format!("shr.u64 {SCRATCH}, {SCRATCH},")) {
+                shift = operand(text, shifts).parse().ok()?;
+                after = reads(text, shifts, &format!("{shift};"))?;
+            }
+            let after = reads(text, after, &format!("add.s64 {SCRATCH}, {SCRATCH},"))?;
             let last: u64 = operand(text, after).parse().ok()?;
             from = reads(text, after, &format!("{last};"))?;
-            count = Some((counted, step, last));
+            count = Some((counted, step, shift, last));
         } else if let Some(after) = reads(text, from, &format!("cvt.u64.u32 {SCRATCH},")) {
             let counted = operand(text, after).to_owned();
             from = reads(text, after, &format!("{counted};"))?;
-            count = Some((counted, 1, 0));
+            count = Some((counted, 1, 0, 0));
         }
         // No bytes where the guard is false.
         if count.is_some()
@@ -246,9 +248,10 @@ impl State {
         let after = reads(text, after, &rest)?;
         let predicate = operand(text, after).to_owned();
         let end = reads(text, after, &format!("{predicate}, {BYTE}, 0;"))?;
-        let count = count.map(|(counted, step, last)| Count {
+        let count = count.map(|(counted, step, shift, last)| Count {
             operand: self.resolve(&counted),
             step,
+            shift,
             last,
         });
         Some(Read {

@@ -24,11 +24,13 @@ pub(super) struct Distance {
     pub(super) generic: Option<Text>,
 }
 
-/// Bytes that are counted at run time: `step` times an operand, and `last`.
+/// Bytes that are counted at run time: `step` times an operand, shifted to the
+/// right, and `last`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) operand: Text,
     pub(super) step: u64,
+    pub(super) shift: u32,
     pub(super) last: u64,
 }
 
@@ -251,6 +253,7 @@ impl State {
                 self.count = step.map(|step| Count {
                     operand: self.text(instruction, 1),
                     step,
+                    shift: 0,
                     last: 0,
                 });
                 self.forget_scratch(first)
@@ -259,10 +262,18 @@ impl State {
                 self.count = Some(Count {
                     operand: self.text(instruction, 1),
                     step: 1,
+                    shift: 0,
                     last: 0,
                 });
                 self.forget_scratch(first)
             }
+            ("shr.u64", SCRATCH) if repeats => match (&mut self.count, integer(instruction, 2)) {
+                (Some(count), Some(shift @ 1..=3)) if (count.shift, count.last) == (0, 0) => {
+                    count.shift = shift as u32;
+                    true
+                }
+                _ => false,
+            },
             ("add.s64", SCRATCH) if repeats => match (&mut self.count, integer(instruction, 2)) {
                 (Some(count), Some(last)) => {
                     count.last = count.last.wrapping_add(last as u64);

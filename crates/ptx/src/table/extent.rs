@@ -14,10 +14,14 @@ pub enum Extent {
     BytesUnless(u64, usize),
     /// In this operand of the instruction, a 32-bit register.
     Operand(usize),
-    /// `step` times the 32-bit register that is this operand, plus `last`.
+    /// `step` times the 32-bit register that is this operand, shifted to the
+    /// right by `shift`, plus `last`.
     Steps {
-        /// Bytes that one unit of the operand adds.
+        /// What one unit of the operand adds: bytes, or as many parts of bytes as
+        /// `shift` says.
         step: u64,
+        /// Bits by which the product is shifted: of elements smaller than a byte.
+        shift: u32,
         /// Bytes of the last row.
         last: u64,
         /// The operand: a distance between rows.
@@ -78,16 +82,17 @@ pub fn extent(
             let Some(operand) = stride else {
                 return Some(Extent::Bytes(gaps.checked_mul(last)?.checked_add(last)?));
             };
+            // Rows begin at bytes, whatever the size of an element is.
             let bits = gaps * u64::from(element_bits);
-            if bits % 8 != 0 {
-                return None;
-            }
+            let shift = 3 - bits.trailing_zeros().min(3);
             match integer(operand) {
-                Some(stride) => Some(Extent::Bytes(
-                    stride.checked_mul(bits / 8)?.checked_add(last)?,
-                )),
+                Some(stride) => {
+                    let gaps = stride.checked_mul(bits)? / 8;
+                    Some(Extent::Bytes(gaps.checked_add(last)?))
+                }
                 None => is_name(operand).then_some(Extent::Steps {
-                    step: bits / 8,
+                    step: bits >> (3 - shift),
+                    shift,
                     last,
                     operand,
                 }),
@@ -132,4 +137,55 @@ pub fn used_bytes(instruction: &Instruction<'_>, bytes: u64, attached: &str) -> 
         }
     }
     if from < to { (from, to) } else { (0, bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Extent, extent};
+    use crate::table::classify;
+
+    /// What the only access of one instruction covers.
+    fn of(instruction: &str) -> Option<Extent> {
+        let text = format!(
+            ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k()\n{{\n{instruction}\nret;\n}}\n"
+        );
+        let module = crate::parse(&text).ok()?;
+        let function = module.functions().next()?;
+        function.statements().find_map(|(_, statement)| {
+            let crate::Statement::Instruction(instruction) = statement else {
+                return None;
+            };
+            extent(instruction, classify(instruction)?.accesses.first()?, false)
+        })
+    }
+
+    /// Rows of a matrix begin at bytes; the distance between them is counted in
+    /// elements, of which eight may be in a byte.
+    #[test]
+    fn rows_of_small_elements_have_a_distance() {
+        let steps = |step, shift, last| {
+            Some(Extent::Steps {
+                step,
+                shift,
+                last,
+                operand: 2,
+            })
+        };
+        let bits = "wmma.load.a.sync.aligned.row.m8n8k128.global.b1 {%r1}, [%rd1]";
+        assert_eq!(of(&format!("{bits}, %r9;")), steps(7, 3, 16));
+        assert_eq!(
+            of(&format!("{bits}, 256;")),
+            Some(Extent::Bytes(7 * 32 + 16))
+        );
+        let quarters = "wmma.load.b.sync.aligned.col.m8n8k32.global.u4 {%r1}, [%rd1]";
+        assert_eq!(of(&format!("{quarters}, %r9;")), steps(7, 1, 16));
+        assert_eq!(
+            of(&format!("{quarters}, 32;")),
+            Some(Extent::Bytes(7 * 16 + 16))
+        );
+        let bytes = "wmma.load.b.sync.aligned.col.m8n32k16.global.u8 {%r1}, [%rd1]";
+        assert_eq!(of(&format!("{bytes}, %r9;")), steps(31, 0, 16));
+        let halves = "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1}, [%rd1]";
+        assert_eq!(of(&format!("{halves}, %r9;")), steps(30, 0, 32));
+    }
 }

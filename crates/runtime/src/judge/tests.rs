@@ -53,6 +53,10 @@ impl Memory for Known {
         address.0 == TAKEN_BACK
     }
 
+    fn is_just_outside(&self, address: DeviceAddress) -> bool {
+        address.0 == BUFFER + 64 || address.0 == EMPTY + 16
+    }
+
     fn parent_of(&self, part: Extent) -> Option<Extent> {
         (part == extent(BUFFER, PART)).then(|| extent(BUFFER, 64))
     }
@@ -194,6 +198,11 @@ fn every_verdict_has_its_row() {
         // Pointers that point into nothing.
         (access(Write), nothing(NOWHERE), Rule::InvalidPointer),
         (access(Write), late(nothing(0)), Rule::InvalidPointer),
+        (
+            access(Read),
+            nothing(BUFFER + 64),
+            Rule::GlobalOutOfBoundsRead,
+        ),
         (access(Read), nothing(FREED), Rule::UseAfterFree),
         (access(Read), nothing(TAKEN_BACK), Rule::UseAfterFree),
         // The device heap.

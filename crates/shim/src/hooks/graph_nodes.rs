@@ -253,6 +253,9 @@ hook!(cuGraphExecNodeSetParams(graph: CUgraphExec, node: CUgraphNode, parameters
                 CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY | CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => {
                     graph_replay::call_set(graph, node, &sides(program));
                 }
+                CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH => {
+                    graph_replay::child_set(graph, node, program.anonymous2.graph.graph);
+                }
                 _ => {}
             }
         }

@@ -10,35 +10,35 @@
 //!
 //! The device takes a node's new parameters by its handle in the graph, so a
 //! graph that the program destroys is kept until what it became is destroyed
-//! too. Graphs that were updated as a whole, graphs within graphs, and graphs
-//! for launches by the device are left as they are.
+//! too. A graph within the graph is given as a whole: a copy of it, of which the
+//! nodes have their new parameters. Graphs for launches by the device, and what
+//! conditional nodes hold, are left as they are.
 
 use super::copy::checked;
 use super::define::{hook, hooks};
+use super::graph_scan::{self, Scanned};
 use super::kernel_node::Kernel;
 use super::launch::{Arguments, launch};
 use super::watch::{self, What};
-use super::{copy_shapes, graph_memory, set, streams};
+use super::{graph_memory, streams};
 use crate::process;
-use crate::queries::{self, is_capturing};
+use crate::queries::is_capturing;
 use crate::session::{self, next};
-use crate::state::{Destroyed, Executable, GraphMemory, KernelNode, Node, Replays, Work};
+use crate::state::{Child, Destroyed, Executable, GraphMemory, KernelNode, Node, Replays, Work};
 use crate::timing::{self, Timed};
 use driver::sys::{
-    CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
-    CUcontext, CUfunction, CUgraph, CUgraphExec, CUgraphExecUpdateResult,
-    CUgraphExecUpdateResultInfo, CUgraphInstantiate_flags, CUgraphNode, CUgraphNodeType, CUkernel,
-    CUresult, CUstream, CUuserObject,
+    CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraph, CUgraphExec,
+    CUgraphExecUpdateResult, CUgraphExecUpdateResultInfo, CUgraphInstantiate_flags, CUgraphNode,
+    CUkernel, CUresult, CUstream, CUuserObject,
 };
-use model::DeviceAddress;
-use runtime::{Belongs, LaunchShape, Ordering, Runtime, Side, When};
-use std::collections::HashMap;
+use runtime::{Ordering, Runtime, Side, When};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 hooks!(
     cuGraphDestroy,
     cuGraphDestroyNode,
+    cuGraphExecChildGraphNodeSetParams,
     cuGraphExecDestroy,
     cuGraphExecUpdate,
     cuGraphExecUpdate_v2,
@@ -53,6 +53,9 @@ hooks!(
     cuGraphRetainUserObject,
 );
 
+/// No generation of memory: what was planned for it is planned again.
+const NEVER: u64 = u64::MAX;
+
 fn replays() -> Option<&'static Replays> {
     Some(&session::get()?.replays)
 }
@@ -61,29 +64,14 @@ fn watched() -> Option<&'static Runtime> {
     session::runtime().filter(|runtime| runtime.env().settings().check)
 }
 
-fn belongs(runtime: &Runtime, pointer: u64) -> (u64, Option<Belongs>) {
-    (
-        pointer,
-        runtime.allocations().belongs_to(DeviceAddress(pointer)),
-    )
-}
-
 impl KernelNode {
-    fn uses(&self, runtime: &Runtime) -> Vec<(u64, Option<Belongs>)> {
-        let pointer = |offset: &u32| {
-            let start = *offset as usize;
-            let bytes = self.block.get(start..start + 8)?;
-            bytes.try_into().ok().map(u64::from_le_bytes)
-        };
-        let pointers = self.plan.roots.iter().filter_map(pointer);
-        pointers.map(|pointer| belongs(runtime, pointer)).collect()
-    }
-
-    /// Plans the node for a launch of today.
-    fn renew(&mut self, exec: CUgraphExec, node: u64, stream: (CUstream, bool)) -> CUresult {
-        let Some(set) = next().and_then(|api| api.cuGraphExecKernelNodeSetParams_v2) else {
-            return CUresult::CUDA_ERROR_NOT_SUPPORTED;
-        };
+    /// Plans the node for a launch of today, and gives it the parameters by
+    /// `set`.
+    fn renew(
+        &mut self,
+        stream: (CUstream, bool),
+        set: impl Fn(*const CUDA_KERNEL_NODE_PARAMS) -> CUresult,
+    ) -> CUresult {
         let start = self.block.as_mut_ptr();
         let mut pointers: Vec<*mut c_void> = self
             .plan
@@ -115,77 +103,87 @@ impl KernelNode {
                 kern,
                 ctx: self.context,
             };
-            // SAFETY: a node of the graph that this was made of, which is kept;
-            // the parameters are those of the function.
-            unsafe { set(exec, CUgraphNode(node), &raw const parameters) }
+            set(&raw const parameters)
         };
         // SAFETY: the parameters that the node was given for this function.
         unsafe { launch(self.function, shape, arguments, Some(stream), place) }
     }
 }
 
-impl Node {
-    /// # Safety
-    /// The arguments are those of the kernel with this handle.
-    unsafe fn kernel(
-        runtime: &Runtime,
-        handle: u64,
-        function: u64,
-        context: CUcontext,
-        shape: LaunchShape,
-        arguments: Arguments,
-    ) -> Option<Node> {
-        let known = runtime.modules().kernel(function)?;
-        let plan = known.entry()?.clone();
-        // SAFETY: the caller's word.
-        let block = unsafe { arguments.copied(&plan) }?;
-        let kernel = KernelNode {
-            function,
-            is_kernel: known.in_library(),
-            context,
-            shape,
-            plan,
-            block,
-        };
-        Some(Node {
-            handle,
-            uses: kernel.uses(runtime),
-            work: Work::Kernel(Box::new(kernel)),
-            enabled: true,
-        })
+/// Gives a kernel node of an instantiated graph its parameters.
+fn set_in_executable(
+    exec: CUgraphExec,
+    node: u64,
+    parameters: *const CUDA_KERNEL_NODE_PARAMS,
+) -> CUresult {
+    match next().and_then(|api| api.cuGraphExecKernelNodeSetParams_v2) {
+        // SAFETY: a node of the graph that this was made of, which is kept; the
+        // parameters are those of the function.
+        Some(set) => unsafe { set(exec, CUgraphNode(node), parameters) },
+        None => CUresult::CUDA_ERROR_NOT_SUPPORTED,
     }
+}
 
-    fn call(runtime: &Runtime, handle: u64, sides: &[Side]) -> Node {
-        let mut node = Node {
-            handle,
-            work: Work::Call(sides.to_vec()),
-            uses: Vec::new(),
-            enabled: true,
-        };
-        node.look(runtime);
-        node
+/// The same in a copy of a graph within the graph.
+fn set_in_copy(node: u64, parameters: *const CUDA_KERNEL_NODE_PARAMS) -> CUresult {
+    match next().and_then(|api| api.cuGraphKernelNodeSetParams_v2) {
+        // SAFETY: a node of a copy that nothing else changes; the parameters are
+        // those of the function.
+        Some(set) => unsafe { set(CUgraphNode(node), parameters) },
+        None => CUresult::CUDA_ERROR_NOT_SUPPORTED,
     }
+}
 
-    /// Notes what the pointers belong to now.
-    fn look(&mut self, runtime: &Runtime) {
-        self.uses = match &self.work {
-            Work::Kernel(kernel) => kernel.uses(runtime),
-            Work::Call(sides) => {
-                let pointers = sides.iter().map(|side| side.touched.pointer);
-                pointers.map(|pointer| belongs(runtime, pointer)).collect()
+/// Gives an instantiated graph the copy of a graph within it.
+fn give_copy(exec: CUgraphExec, child: &Child) -> CUresult {
+    match next().and_then(|api| api.cuGraphExecChildGraphNodeSetParams) {
+        // SAFETY: a node of the graph that this was made of, which is kept, and a
+        // copy of the node's own graph.
+        Some(set) => unsafe { set(exec, CUgraphNode(child.handle), CUgraph(child.copy)) },
+        None => CUresult::CUDA_ERROR_NOT_SUPPORTED,
+    }
+}
+
+/// Plans anew those of the nodes that need it. Returns whether a kernel was
+/// planned, or the answer for the program if the graph is not to be launched.
+fn renew(
+    runtime: &Runtime,
+    nodes: &mut [Node],
+    stream: (CUstream, bool),
+    set: impl Fn(u64, *const CUDA_KERNEL_NODE_PARAMS) -> CUresult,
+) -> Result<bool, CUresult> {
+    let mut planned = false;
+    let stale = |node: &&mut Node| node.enabled && node.is_stale(runtime);
+    for node in nodes.iter_mut().filter(stale) {
+        match &mut node.work {
+            Work::Kernel(kernel) => {
+                let handle = node.handle;
+                let result = kernel.renew(stream, |parameters| set(handle, parameters));
+                kept_its_bounds(runtime, result);
+                planned = true;
             }
-        };
+            Work::Call(sides) => {
+                let result = checked("cuGraphLaunch", When::Last, sides, || {
+                    CUresult::CUDA_SUCCESS
+                });
+                if result != CUresult::CUDA_SUCCESS {
+                    return Err(result);
+                }
+            }
+        }
+        node.look(runtime);
     }
+    Ok(planned)
+}
 
-    /// Whether a pointer belongs to something else than it did. Memory that a
-    /// graph allocates is gone and there again as the graph says.
-    fn is_stale(&self, runtime: &Runtime) -> bool {
-        self.uses.iter().any(|(pointer, then)| {
-            let (_, now) = belongs(runtime, *pointer);
-            let is_a_graphs =
-                then.is_some_and(|then| !then.is_own) && now.is_none_or(|now| !now.is_own);
-            now != *then && !is_a_graphs
-        })
+/// Says so if the device did not take what was planned.
+fn kept_its_bounds(runtime: &Runtime, result: CUresult) {
+    if result != CUresult::CUDA_SUCCESS {
+        let message = format!(
+            "a kernel of a graph kept the bounds of memory that has come or gone since ({result:?}): \
+             uses of what was freed are not found there"
+        );
+        runtime.env().error(&message, false);
     }
 }
 
@@ -197,132 +195,37 @@ impl Executable {
         runtime: &Runtime,
         exec: CUgraphExec,
         stream: (CUstream, bool),
-    ) -> Option<CUresult> {
-        let stale = |node: &&mut Node| node.enabled && node.is_stale(runtime);
-        for node in self.nodes.iter_mut().filter(stale) {
-            match &mut node.work {
-                Work::Kernel(kernel) => {
-                    let result = kernel.renew(exec, node.handle, stream);
-                    if result != CUresult::CUDA_SUCCESS {
-                        let message = format!(
-                            "a kernel of a graph kept the bounds of memory that has come or gone since ({result:?}): \
-                             uses of what was freed are not found there"
-                        );
-                        runtime.env().error(&message, false);
-                    }
-                }
-                Work::Call(sides) => {
-                    let result = checked("cuGraphLaunch", When::Last, sides, || {
-                        CUresult::CUDA_SUCCESS
-                    });
-                    if result != CUresult::CUDA_SUCCESS {
-                        return Some(result);
-                    }
-                }
-            }
-            node.look(runtime);
+    ) -> Result<(), CUresult> {
+        renew(runtime, &mut self.nodes, stream, |node, parameters| {
+            set_in_executable(exec, node, parameters)
+        })?;
+        // The handles of their nodes are good only while the graph is there.
+        if self.graph.is_none() {
+            return Ok(());
         }
-        None
+        for child in &mut self.children {
+            if renew(runtime, &mut child.nodes, stream, set_in_copy)? {
+                kept_its_bounds(runtime, give_copy(exec, child));
+            }
+        }
+        Ok(())
     }
-}
 
-/// What of a graph's nodes can be looked at again.
-fn scan(runtime: &Runtime, graph: CUgraph, kernels: bool) -> Vec<Node> {
-    let Some(api) = next() else {
-        return Vec::new();
-    };
-    let Some(kind_of) = api.cuGraphNodeGetType else {
-        return Vec::new();
-    };
-    let handles = graph_memory::nodes_of(graph);
-    let mut functions = Functions::default();
-    let look = |node: CUgraphNode| {
-        let mut kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
-        // SAFETY: a node of the graph, and places for the answers. The pointers
-        // in an answer are the device's, and good while the node is as it is.
-        unsafe {
-            if kind_of(node, &mut kind) != CUresult::CUDA_SUCCESS {
-                return None;
-            }
-            match kind {
-                CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL if kernels => {
-                    let mut how = CUDA_KERNEL_NODE_PARAMS::zeroed();
-                    let result = api.cuGraphKernelNodeGetParams_v2?(node, &mut how);
-                    if result != CUresult::CUDA_SUCCESS {
-                        return None;
-                    }
-                    let function = functions.of_program(how.kern.0, how.func.0)?;
-                    Node::kernel(
-                        runtime,
-                        node.0,
-                        function,
-                        how.ctx,
-                        how.shape(),
-                        how.arguments(),
-                    )
-                }
-                CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY => {
-                    let mut how = CUDA_MEMCPY3D::zeroed();
-                    let result = api.cuGraphMemcpyNodeGetParams?(node, &mut how);
-                    (result == CUresult::CUDA_SUCCESS)
-                        .then(|| Node::call(runtime, node.0, &copy_shapes::node(&raw const how)))
-                }
-                CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => {
-                    let mut how = CUDA_MEMSET_NODE_PARAMS::zeroed();
-                    let result = api.cuGraphMemsetNodeGetParams?(node, &mut how);
-                    (result == CUresult::CUDA_SUCCESS)
-                        .then(|| Node::call(runtime, node.0, &set::node(&how)))
-                }
-                _ => None,
-            }
-        }
-    };
-    handles.into_iter().filter_map(look).collect()
-}
-
-/// The program's own functions, where nodes name instrumented copies, or the
-/// functions that kernels are in a context.
-#[derive(Default)]
-struct Functions {
-    /// By function in the current context; asked for when one is not known.
-    in_context: Option<HashMap<u64, u64>>,
-}
-
-impl Functions {
-    fn of_program(&mut self, kernel: u64, function: u64) -> Option<u64> {
-        let known = |handle: u64| {
-            queries::original(handle).or_else(|| Some(queries::kernel(handle)?.handle()))
+    fn new(runtime: &Runtime, graph: CUgraph) -> Executable {
+        let scanned = graph_scan::scan(runtime, graph);
+        let generation = match scanned.is_doubtful() {
+            true => NEVER,
+            false => runtime.allocations().generation(),
         };
-        let handles = [kernel, function].into_iter().filter(|handle| *handle != 0);
-        if let Some(found) = handles.clone().find_map(known) {
-            return Some(found);
-        }
-        let in_context = self.in_context.get_or_insert_with(in_context);
-        handles
-            .into_iter()
-            .find_map(|handle| in_context.get(&handle).copied())
-    }
-}
-
-/// The program's kernels by what they and their copies are in this context.
-fn in_context() -> HashMap<u64, u64> {
-    let mut functions = HashMap::new();
-    let Some(get) = next().and_then(|api| api.cuKernelGetFunction) else {
-        return functions;
-    };
-    let kernels = session::runtime().map(|runtime| runtime.modules().library_kernels());
-    for known in kernels.unwrap_or_default() {
-        let program = known.handle();
-        for kernel in std::iter::once(program).chain(known.copies().all()) {
-            let mut function = CUfunction::NULL;
-            // SAFETY: a kernel of a library that is loaded; a place for the
-            // answer.
-            if unsafe { get(&mut function, CUkernel(kernel)) } == CUresult::CUDA_SUCCESS {
-                functions.insert(function.0, program);
-            }
+        Executable {
+            graph: scanned.needs_handles().then_some(graph.0),
+            shape: graph_scan::shape(graph),
+            nodes: scanned.nodes,
+            children: scanned.children,
+            generation,
+            memory: Arc::new(graph_memory::of(runtime, graph)),
         }
     }
-    functions
 }
 
 fn instantiated(
@@ -339,17 +242,7 @@ fn instantiated(
     {
         // SAFETY: written by a successful call.
         let exec = unsafe { *exec };
-        let generation = runtime.allocations().generation();
-        let nodes = scan(runtime, graph, true);
-        let has_kernels = nodes
-            .iter()
-            .any(|node| matches!(node.work, Work::Kernel(_)));
-        let executable = Executable {
-            nodes,
-            generation,
-            graph: has_kernels.then_some(graph.0),
-            memory: Arc::new(graph_memory::of(runtime, graph)),
-        };
+        let executable = Executable::new(runtime, graph);
         replays.add(exec.0, executable);
     }
     result
@@ -483,12 +376,12 @@ fn launching(exec: CUgraphExec, stream: (CUstream, bool)) -> Option<CUresult> {
     let generation = runtime.allocations().generation();
     let replays = replays()?;
     let mut executable = replays.take_stale(exec.0, generation)?;
-    let refused = executable.renew(runtime, exec, stream);
-    if refused.is_none() {
+    let renewed = executable.renew(runtime, exec, stream);
+    if renewed.is_ok() {
         executable.generation = generation;
     }
     replays.put_back(exec.0, executable);
-    refused
+    renewed.err()
 }
 
 hook!(cuGraphExecDestroy(exec: CUgraphExec) |destroy| {
@@ -496,26 +389,54 @@ hook!(cuGraphExecDestroy(exec: CUgraphExec) |destroy| {
     let known = replays().and_then(|replays| replays.remove(exec.0));
     // SAFETY: the program's arguments.
     let result = unsafe { destroy(exec) };
-    if let Some(graph) = known.and_then(|executable| executable.graph) {
-        release(graph);
+    if let Some(executable) = known {
+        executable.children.into_iter().for_each(graph_scan::destroy_copy);
+        if let Some(graph) = executable.graph {
+            release(graph);
+        }
     }
     result
 });
 
-/// The nodes of an instantiated graph have the work of another graph's, whose
-/// handles are of no use.
+/// The nodes of an instantiated graph have the work of another graph's. They
+/// keep their handles: those of the graph that it was made of. Which is which
+/// is known if both graphs hang together in the same way, node by node in the
+/// device's order; otherwise kernels keep the bounds that they have.
 fn updated(result: CUresult, exec: CUgraphExec, graph: CUgraph) -> CUresult {
     let is_known = replays().is_some_and(|replays| replays.contains(exec.0));
     if is_known && let Some(runtime) = watched() {
-        let nodes = match result {
-            CUresult::CUDA_SUCCESS => scan(runtime, graph, false),
-            _ => Vec::new(),
+        let is_done = result == CUresult::CUDA_SUCCESS;
+        let scanned = match is_done {
+            true => graph_scan::scan(runtime, graph),
+            false => Scanned::default(),
         };
-        let mut needed = None;
+        let shape = is_done.then(|| graph_scan::shape(graph)).flatten();
+        let (mut unused, mut needed) = (Vec::new(), None);
+        let mut scanned = Some(scanned);
         with(exec, |executable| {
-            executable.nodes = nodes;
-            needed = executable.graph.take();
+            let own = executable.graph.and(executable.shape.as_ref());
+            let pairs = own.and_then(|own| own.pairs(shape.as_ref()?));
+            if pairs.is_none() {
+                needed = executable.graph.take();
+            }
+            let Some(scanned) = scanned.take() else {
+                return;
+            };
+            let mut renamed = scanned.renamed(pairs.as_ref(), &mut unused);
+            for node in &mut renamed.nodes {
+                let mut known = executable.nodes.iter();
+                let known = known.find(|known| known.handle == node.handle);
+                node.enabled = known.is_none_or(|known| known.enabled);
+            }
+            executable.nodes = renamed.nodes;
+            unused.append(&mut executable.children);
+            executable.children = renamed.children;
+            executable.generation = NEVER;
         });
+        let unused = unused.into_iter();
+        unused
+            .chain(scanned.into_iter().flat_map(|scanned| scanned.children))
+            .for_each(graph_scan::destroy_copy);
         if let Some(graph) = needed {
             release(graph);
         }
@@ -538,6 +459,35 @@ hook!(cuGraphExecUpdate_v2(exec: CUgraphExec, graph: CUgraph, answer: *mut CUgra
     updated(unsafe { update(exec, graph, answer) }, exec, graph)
 });
 
+/// A graph within an instantiated graph has other work now.
+pub(super) fn child_set(exec: CUgraphExec, node: CUgraphNode, inner: CUgraph) {
+    let Some(runtime) = watched() else { return };
+    let mut old = graph_scan::child(runtime, node, inner);
+    with(exec, |executable| {
+        let mut of_node = executable
+            .children
+            .iter_mut()
+            .filter(|child| child.handle == node.0);
+        if let Some(place) = of_node.next() {
+            match old.as_mut() {
+                Some(new) => std::mem::swap(place, new),
+                None => place.nodes.clear(),
+            }
+            executable.generation = NEVER;
+        }
+    });
+    old.into_iter().for_each(graph_scan::destroy_copy);
+}
+
+hook!(cuGraphExecChildGraphNodeSetParams(exec: CUgraphExec, node: CUgraphNode, inner: CUgraph) |set| {
+    // SAFETY: the program's arguments.
+    let result = unsafe { set(exec, node, inner) };
+    if result == CUresult::CUDA_SUCCESS {
+        child_set(exec, node, inner);
+    }
+    result
+});
+
 hook!(cuGraphNodeSetEnabled(exec: CUgraphExec, node: CUgraphNode, enabled: u32) |enable| {
     // SAFETY: the program's arguments.
     let result = unsafe { enable(exec, node, enabled) };
@@ -547,7 +497,7 @@ hook!(cuGraphNodeSetEnabled(exec: CUgraphExec, node: CUgraphNode, enabled: u32) 
             if let Some(node) = node {
                 node.enabled = enabled != 0;
                 // It may have become stale meanwhile.
-                executable.generation = u64::MAX;
+                executable.generation = NEVER;
             }
         });
     }

@@ -16,6 +16,7 @@ mod graph;
 mod graph_memory;
 mod graph_nodes;
 mod graph_replay;
+mod graph_scan;
 mod kernel_node;
 mod launch;
 mod link;

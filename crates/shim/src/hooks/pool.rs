@@ -216,7 +216,7 @@ hook!(cuMemPoolGetAttribute(
         && let Some(runtime) = session::runtime()
     {
         let held = match is_used {
-            true => runtime.frees().quarantined_of_pool(pool.0),
+            true => runtime.frees().unused_of_pool(pool.0),
             false => 0,
         };
         // What a protection made in the pool's place.

@@ -25,6 +25,8 @@ pub use links::{Input, Linked, Links};
 pub use modules::{Loaded, Modules};
 pub use named::Named;
 pub use pitches::{Pitches, Rows};
-pub use replays::{Destroyed, Executable, GraphMemory, KernelNode, Node, Replays, Work};
+pub use replays::{
+    Child, Destroyed, Executable, GraphMemory, KernelNode, Node, Replays, Shape, Work,
+};
 pub use threads::Threads;
 pub use times::{Pending, Row, TimedKernel, Times};

@@ -1,6 +1,6 @@
 //! Instantiated graphs, and what their nodes were last planned for.
 
-use driver::sys::CUcontext;
+use driver::sys::{CUcontext, CUgraphNodeType};
 use model::{DeviceAddress, Extent};
 use parking_lot::Mutex;
 use runtime::{Belongs, EntryPlan, LaunchShape, Side};
@@ -41,12 +41,50 @@ pub struct Node {
     pub uses: Vec<(u64, Option<Belongs>)>,
     /// Whether a launch of the graph executes it.
     pub enabled: bool,
+    /// Whether it is to be planned before it is launched, whatever its pointers
+    /// belong to: it was made some time before, and one of them belongs to
+    /// nothing.
+    pub doubtful: bool,
+}
+
+/// A graph within an instantiated graph.
+pub struct Child {
+    /// Its node, in the graph that was instantiated.
+    pub handle: u64,
+    /// A copy of it, which is Ringfence's own.
+    pub copy: u64,
+    /// Nodes of the copy, and of graphs within it, that can be planned again.
+    pub nodes: Vec<Node>,
+}
+
+/// How the nodes of a graph hang together, in the device's order.
+pub struct Shape {
+    /// The nodes.
+    pub handles: Vec<u64>,
+    /// What kind each is of.
+    pub kinds: Vec<CUgraphNodeType>,
+    /// From which node to which.
+    pub edges: Vec<(usize, usize)>,
+}
+
+impl Shape {
+    /// The nodes of this graph by those of another of the same shape; `None` if
+    /// it has another one.
+    pub fn pairs(&self, other: &Shape) -> Option<HashMap<u64, u64>> {
+        let is_same = self.kinds == other.kinds && self.edges == other.edges;
+        let pairs = other.handles.iter().zip(&self.handles);
+        is_same.then(|| pairs.map(|(other, own)| (*other, *own)).collect())
+    }
 }
 
 /// An instantiated graph.
 pub struct Executable {
     /// Its nodes that can be planned again.
     pub nodes: Vec<Node>,
+    /// The graphs within it that can be planned again.
+    pub children: Vec<Child>,
+    /// How the nodes of the graph that was instantiated hang together.
+    pub shape: Option<Shape>,
     /// Of the memory that the nodes were last planned for.
     pub generation: u64,
     /// The graph whose nodes' handles are needed.
@@ -144,12 +182,21 @@ impl Replays {
     pub fn forget_node(&self, node: u64) {
         for executable in self.executables.lock().values_mut().flatten() {
             executable.nodes.retain(|known| known.handle != node);
+            let of_node = |child: &&mut Child| child.handle == node;
+            for child in executable.children.iter_mut().filter(of_node) {
+                child.nodes.clear();
+            }
         }
     }
 
     /// A graph owns something of the program's.
     pub fn set_owner(&self, graph: u64) {
         self.owners.lock().insert(graph);
+    }
+
+    /// Whether some graph owns something of the program's.
+    pub fn has_owners(&self) -> bool {
+        !self.owners.lock().is_empty()
     }
 
     /// A graph is not needed any more, by one. Whether it is to be destroyed,

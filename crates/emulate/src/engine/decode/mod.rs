@@ -256,7 +256,7 @@ impl<'a> Decoder<'a> {
             local_size: self.local_size.next_multiple_of(16),
             parameters,
             returns,
-            static_shared: self.shared_end,
+            shared_end: self.shared_end,
             is_entry: function.is_entry,
             parameter_bytes,
         };

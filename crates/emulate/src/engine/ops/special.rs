@@ -202,7 +202,7 @@ pub(crate) fn by_name(name: &str) -> Option<Special> {
 
 /// Bytes of shared memory that a block has beside the program's, for system
 /// software: cooperative groups keep barriers and what warps exchange in them.
-/// They lie behind the program's here, before it on a GPU.
+/// They lie before the program's, as on GPUs from sm_80 on.
 pub(crate) const RESERVED_SHARED: u32 = 1024;
 
 /// Whether PTX has a special register of this name that [`by_name`] may lack:
@@ -263,8 +263,9 @@ fn value(special: Special, warp: &Warp, context: &Context<'_>) -> u64 {
             }
         }
         DynamicSharedSize => u64::from(launch.dynamic_shared),
-        TotalSharedSize => u64::from(launch.shared_size),
-        ReservedShared(offset) => u64::from(launch.shared_size + offset),
+        // (PTX ISA: without what is reserved, a multiple of the unit of allocation.)
+        TotalSharedSize => u64::from(launch.shared_end - RESERVED_SHARED),
+        ReservedShared(offset) => u64::from(offset),
         ReservedSharedSize => u64::from(RESERVED_SHARED),
         Zero => 0,
         // The driver passes the workspace of grid-wide barriers so
