@@ -31,8 +31,8 @@ pub struct Linked {
 impl Linked {
     /// The parts, as they would be loaded.
     pub fn parts(&self) -> Vec<ModulePart<'_>> {
-        let part = |input: &'_ Input| match input {
-            Input::Ptx(text) => ModulePart::Ptx(text),
+        let part = |input| match input {
+            Input::Ptx(text) => ModulePart::Ptx(text.as_str()),
             Input::Fatbin(bytes) => ModulePart::Fatbin(bytes),
         };
         self.inputs.iter().map(part).collect()
