@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 /// Joins inside a loop that are followed to find the step of a phi.
 const DEEPEST: u32 = 4;
 /// The width of trip counts: wider than any of them.
-const COUNT: Width = 100;
+pub(super) const COUNT: Width = 100;
 
 /// Values that loops carry without a closed form, in one kernel.
 const MOST_CARRIED: usize = 48;

@@ -4,9 +4,7 @@
 use super::affine::Special;
 use super::program::{Check, Node, NodeId, Program};
 use super::recurrence::Recurrence;
-
-/// Bits of a register at most.
-const WIDEST: u8 = 64;
+use super::trips::COUNT;
 
 impl Program {
     /// Whether each node uses only nodes before it, recurrences and checks only nodes
@@ -80,6 +78,7 @@ impl Program {
     }
 }
 
+/// Whether registers are so wide, or counts of trips are.
 fn is_width(width: u8) -> bool {
-    (1..=WIDEST).contains(&width)
+    (1..=64).contains(&width) || width == COUNT
 }
