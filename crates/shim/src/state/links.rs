@@ -20,6 +20,16 @@ pub enum Input {
     Fatbin(Vec<u8>),
 }
 
+impl Input {
+    /// As it would be loaded.
+    fn part(&self) -> ModulePart<'_> {
+        match self {
+            Input::Ptx(text) => ModulePart::Ptx(text),
+            Input::Fatbin(bytes) => ModulePart::Fatbin(bytes),
+        }
+    }
+}
+
 /// What an image was linked from.
 #[derive(Debug, Default)]
 pub struct Linked {
@@ -31,11 +41,7 @@ pub struct Linked {
 impl Linked {
     /// The parts, as they would be loaded.
     pub fn parts(&self) -> Vec<ModulePart<'_>> {
-        let part = |input| match input {
-            Input::Ptx(text) => ModulePart::Ptx(text.as_str()),
-            Input::Fatbin(bytes) => ModulePart::Fatbin(bytes),
-        };
-        self.inputs.iter().map(part).collect()
+        self.inputs.iter().map(Input::part).collect()
     }
 }
 
