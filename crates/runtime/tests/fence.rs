@@ -237,7 +237,7 @@ impl Device {
         if !program.unsupported().is_empty() {
             return None;
         }
-        let table = FenceTable::new((BASE, SIZE), STOP, 0, form == FenceForm::Mask).unwrap();
+        let table = FenceTable::new((BASE, SIZE), STOP, 1024, form == FenceForm::Mask).unwrap();
         let mut bytes = table.bytes().to_vec();
         let mut at = VARIABLES;
         for variable in &fenced.variables {

@@ -59,7 +59,7 @@ fn run(bench: &Bench, fenced: &Fenced, pointer: u64, from: u32) -> Run {
     let program = emulate::engine::Program::link(&[module], &bench.memory).unwrap();
     assert_eq!(fenced.variables.len(), 1, "the record alone");
     assert_eq!(fenced.variables[0].name, found::VARIABLE);
-    let table = FenceTable::new((BASE, SIZE), STOP, 0, false).unwrap();
+    let table = FenceTable::new((BASE, SIZE), STOP, 1024, false).unwrap();
     let bytes = [&table.bytes()[..], &RECORD.to_le_bytes()].concat();
     let own = program.variable(VARIABLE).unwrap();
     assert_eq!(own.size, bytes.len() as u64);

@@ -80,7 +80,7 @@ impl Device {
         if !program.unsupported().is_empty() {
             return None;
         }
-        let table = FenceTable::new((BASE, SIZE), STOP, 0, true).unwrap();
+        let table = FenceTable::new((BASE, SIZE), STOP, 1024, true).unwrap();
         let own = program.variable(VARIABLE).unwrap();
         self.bench
             .memory

@@ -181,11 +181,13 @@ fn records_of_device_functions_carry_their_bounds_and_find_their_kernel() {
         size: 64,
         ..record(4, A + 62, 0)
     });
-    // A lookup that found nothing answers the pointer and size 0.
+    // A lookup that found nothing answers the pointer and size 0. (Nearer than
+    // that it would be out of bounds.)
+    let far = B + 4096;
     bench.device.leave(Record {
-        base: B,
+        base: far,
         size: 0,
-        ..record(4, B + 4, 0)
+        ..record(4, far + 4, 0)
     });
     bench.runtime.synchronized();
     let findings = bench.process().findings;
@@ -202,7 +204,7 @@ fn records_of_device_functions_carry_their_bounds_and_find_their_kernel() {
     assert_eq!(findings[1].rule, Rule::InvalidPointer);
     assert_eq!(
         findings[1].nearest.as_ref().unwrap().relation,
-        Relation::After(B + 4 - A - 64)
+        Relation::After(far + 4 - A - 64)
     );
 }
 

@@ -86,7 +86,7 @@ impl Partition {
             program,
         };
         self.place(fenced, &loaded);
-        let table = FenceTable::new((BASE, SIZE), STOP, 0, form == FenceForm::Mask).unwrap();
+        let table = FenceTable::new((BASE, SIZE), STOP, 1024, form == FenceForm::Mask).unwrap();
         let mut bytes = table.bytes().to_vec();
         bytes.extend(loaded.places.iter().flat_map(|place| place.to_le_bytes()));
         let own = loaded.program.variable(VARIABLE).unwrap();
