@@ -5,6 +5,7 @@ use crate::lookups::Lookups;
 use crate::maps::HostMemory;
 use crate::memory::Memory;
 use crate::protection::{Listeners, Protections};
+use crate::roots::JUST_OUTSIDE;
 use crate::streams::{StreamUse, Streams};
 use heap::{Entry, Layer, Owner, PartError};
 use host::Stack;
@@ -16,10 +17,6 @@ use std::sync::Arc;
 /// User addresses lie between these; anything else is not worth a driver call.
 const LOWEST_ADDRESS: u64 = 4096;
 const HIGHEST_ADDRESS: u64 = 1 << 47;
-
-/// How far from an allocation a pointer may lie that is still meant for it,
-/// where no canary says so: the distance that the default canaries give.
-pub(crate) const JUST_OUTSIDE: u64 = 4096;
 
 /// The allocation that a pointer belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 //! relative to allocations, and what was counted before. Which rule an access of
 //! a kernel breaks is decided in [`crate::judge`].
 
-use crate::allocations::JUST_OUTSIDE;
 use crate::judge::Violation;
 use crate::judge::spaces;
 use crate::launches::Launch;
 use crate::memory::PendingFree;
+use crate::roots::JUST_OUTSIDE;
 use heap::canary::Side;
 use heap::{Entry, Redzones, Registry};
 use host::stacks::{self, Stack};

@@ -13,8 +13,7 @@
 //! [`CHEAP`], evaluation stops when it has taken its [`SHARE`] of the time since
 //! the kernel's first launch; the kernel's other launches are then checked.
 
-use crate::allocations::JUST_OUTSIDE;
-use crate::roots::{Root, Roots};
+use crate::roots::{JUST_OUTSIDE, Root, Roots};
 use crate::seen::{Inputs, shape_words};
 use instrument::{BoundedPointer, LaunchShape, Program, Values};
 use model::layout::UNBOUNDED;

@@ -3,6 +3,10 @@
 use model::{Extent, Rule};
 use smallvec::SmallVec;
 
+/// How far from an allocation a pointer may lie that is still meant for it,
+/// where no canary says so: the distance that the default canaries give.
+pub(crate) const JUST_OUTSIDE: u64 = 4096;
+
 /// A pointer parameter at a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Root {
