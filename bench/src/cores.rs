@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use rustix::io::Errno;
-use rustix::process::{Pid, getpgid};
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
 
@@ -31,8 +31,7 @@ pub fn stay(group: Pid, core: Core) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(core.0);
     for process in numbers("/proc")? {
-        // A process that has ended meanwhile is in no group.
-        if getpgid(Some(process)) != Ok(group) {
+        if group_of(process) != Some(group) {
             continue;
         }
         let threads = format!("/proc/{}/task", process.as_raw_nonzero());
@@ -47,6 +46,16 @@ pub fn stay(group: Pid, core: Core) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The group of a process; `None` if it has ended meanwhile, and for threads of the
+/// kernel, which are in none.
+fn group_of(process: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
+    // (proc_pid_stat(5)) The name, which may hold anything, ends at the last bracket;
+    // state, parent and group follow.
+    let (_, fields) = stat.rsplit_once(')')?;
+    Pid::from_raw(fields.split_whitespace().nth(2)?.parse().ok()?)
 }
 
 /// The names in a folder that are numbers of processes or threads.
@@ -76,7 +85,7 @@ mod tests {
         let group = Pid::from_child(&child);
         let members = || -> Vec<Pid> {
             let all = numbers("/proc").unwrap().into_iter();
-            all.filter(|one| getpgid(Some(*one)) == Ok(group)).collect()
+            all.filter(|one| group_of(*one) == Some(group)).collect()
         };
         while members().len() < 2 {
             std::thread::yield_now();
