@@ -138,10 +138,7 @@ fn write_plan(options: &Options, source: &str, folder: &Path) -> Result<String> 
         writeln!(plan, "variant {name} {}", path.display())?;
         writeln!(plan, "table {VARIABLE} {digits}")?;
         writeln!(plan, "addresses {BASE_OFFSET} {STOP_OFFSET}")?;
-        // (Shared memory of the CPU device begins with what is the program's.)
-        if options.on_gpu() {
-            writeln!(plan, "reserved {RESERVED_SHARED}")?;
-        }
+        writeln!(plan, "reserved {RESERVED_SHARED}")?;
         for variable in &fenced.variables {
             writeln!(plan, "variable {} {}", variable.name, variable.alignment)?;
         }
