@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
-use suite::results::{Provenance, Results, median, round, today};
+use suite::results::{Provenance, Results, median, round};
 
 /// Bytes that the folder may hold.
 const SIZE: u64 = 4 << 30;
@@ -124,12 +124,7 @@ pub fn measure(options: &CachedStart) -> Result<()> {
     );
     Results {
         summary,
-        provenance: Provenance {
-            device: suite::results::processor(),
-            driver: "none".into(),
-            date: today(),
-            commit: options.commit.clone(),
-        },
+        provenance: Provenance::without_driver(suite::results::processor(), &options.commit),
         rows,
     }
     .write(&options.json)

@@ -7,7 +7,7 @@ use instrument::{FenceError, FenceForm, fence, verify_contained};
 use ptx::table::Effect;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use suite::results::{Provenance, Results, today};
+use suite::results::{Provenance, Results};
 
 /// What to count.
 #[derive(clap::Args)]
@@ -175,12 +175,7 @@ pub fn measure(options: &Fenced) -> Result<()> {
     println!("{}", serde_json::to_string_pretty(&summary)?);
     Results {
         summary,
-        provenance: Provenance {
-            device: "none".into(),
-            driver: "none".into(),
-            date: today(),
-            commit: options.commit.clone(),
-        },
+        provenance: Provenance::without_driver("none".into(), &options.commit),
         rows,
     }
     .write(&options.json)

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use suite::results::{Provenance, Results, median, round, today};
+use suite::results::{Provenance, Results, median, round};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -91,12 +91,7 @@ pub fn measure(options: &Instrument) -> Result<()> {
     );
     Results {
         summary,
-        provenance: Provenance {
-            device: suite::results::processor(),
-            driver: "none".into(),
-            date: today(),
-            commit: options.commit.clone(),
-        },
+        provenance: Provenance::without_driver(suite::results::processor(), &options.commit),
         rows,
     }
     .write(&options.json)

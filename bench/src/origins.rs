@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use suite::results::{Provenance, Results, round, today};
+use suite::results::{Provenance, Results, round};
 
 /// What to count.
 #[derive(clap::Args)]
@@ -94,12 +94,7 @@ pub fn measure(options: &Origins) -> Result<()> {
     );
     Results {
         summary,
-        provenance: Provenance {
-            device: "none".into(),
-            driver: "none".into(),
-            date: today(),
-            commit: options.commit.clone(),
-        },
+        provenance: Provenance::without_driver("none".into(), &options.commit),
         rows,
     }
     .write(&options.json)

@@ -42,6 +42,18 @@ pub struct Provenance {
     pub commit: String,
 }
 
+impl Provenance {
+    /// Of what was measured today and needs no driver.
+    pub fn without_driver(device: String, commit: &str) -> Provenance {
+        Provenance {
+            device,
+            driver: "none".into(),
+            date: today(),
+            commit: commit.to_owned(),
+        }
+    }
+}
+
 /// One result file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results<S, R> {

@@ -90,13 +90,13 @@ fn verdicts_and_outputs_are_the_same_on_both_devices() {
         if on_cpu.expected_missing != on_gpu.expected_missing || !is_runnable {
             continue;
         }
-        if program == UNIT_DIFFERS {
-            assert!(on_cpu.found == Some(true) && on_gpu.found == Some(true));
-            continue;
-        }
+        let compared = |verdict| match program == UNIT_DIFFERS {
+            true => without_size(verdict),
+            false => agreed(verdict),
+        };
         assert_eq!(
-            agreed(&on_cpu.verdict),
-            agreed(&on_gpu.verdict),
+            compared(&on_cpu.verdict),
+            compared(&on_gpu.verdict),
             "{program}"
         );
         if !OUTPUT_DIFFERS.iter().any(|(name, _)| *name == program) {
@@ -109,8 +109,16 @@ fn verdicts_and_outputs_are_the_same_on_both_devices() {
 /// gives in units of 128 bytes and the CPU device in units of 16.
 const UNIT_DIFFERS: &str = "bad_shared_loaded_address";
 
-/// A class of attacks that results lack: the run on the H200 has none of it, which is
-/// not explained yet.
+/// The same without the sizes that findings end with.
+fn without_size(verdict: &str) -> Vec<&str> {
+    let parts = agreed(verdict).into_iter();
+    let place = |part: &'_ str| part.rfind(" of ").unwrap_or(part.len());
+    parts.map(|part| &part[..place(part)]).collect()
+}
+
+/// A class of attacks that results lack. Its only attack has the name of one in another
+/// class, for which the bench took it when it looked for what was made already; so the
+/// run on the H200 has none.
 const NOT_MADE: (&str, &str) = ("isolation-gpu.json", "tenants that work together");
 
 /// The classes of attacks of the bench of isolation.

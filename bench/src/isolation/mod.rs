@@ -167,8 +167,7 @@ pub fn measure(options: &Isolation) -> Result<()> {
     let mut bench = Bench::new(options)?;
     let start = Instant::now();
     for attack in ATTACKS {
-        let is_there = rows.iter().any(|row| row.attack == attack.name);
-        if is_there || !options.asks_for(attack) {
+        if is_there(&rows, attack) || !options.asks_for(attack) {
             continue;
         }
         // One that could not be made must not cost the results of all others.
@@ -207,6 +206,13 @@ pub fn measure(options: &Isolation) -> Result<()> {
         "attacks that could not be made: {failed}"
     );
     Ok(())
+}
+
+/// Whether there is a row of an attack. (Names are those of programs' attacks, which
+/// may be in several classes.)
+fn is_there(rows: &[Row], attack: &Attack) -> bool {
+    let is_its = |row: &Row| row.class == attack.class && row.attack == attack.name;
+    rows.iter().any(is_its)
 }
 
 /// The attacks that an earlier run has made. Those that it could not make are tried
@@ -487,6 +493,16 @@ mod tests {
         assert!(earlier(&places("d"), &device).is_err());
         let other = ("another".to_owned(), device.1);
         assert!(earlier(&of, &other).is_err());
+    }
+
+    #[test]
+    fn attacks_of_one_name_in_two_classes_are_two() {
+        let mut rows: Vec<Row> = Vec::new();
+        for attack in ATTACKS {
+            assert!(!is_there(&rows, attack), "{} {}", attack.class, attack.name);
+            rows.push(not_made(attack, &anyhow::anyhow!("not tried")));
+            assert!(is_there(&rows, attack));
+        }
     }
 
     #[test]

@@ -496,12 +496,7 @@ fn weights_need_turns() {
     let socket = scratch.path("other.sock");
     let paths = [&file, &socket].map(|path| path.to_str().unwrap());
     let outcome = scratch.ringfence(["manager", "--config", paths[0], "--socket", paths[1]]);
-    assert_eq!(outcome.code, Some(96), "{}", outcome.stderr);
-    assert!(
-        outcome.stderr.contains("give --stall-time"),
-        "{}",
-        outcome.stderr
-    );
+    outcome.assert_error(&["give --stall-time"]);
     assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
     // With turns, the administrator sees what each has.
     let user = rustix::process::getuid().as_raw();
@@ -569,12 +564,7 @@ fn compiled_modules_outlive_a_manager() {
         cache,
     ];
     let outcome = scratch.ringfence(options);
-    assert_eq!(outcome.code, Some(96), "{}", outcome.stderr);
-    assert!(
-        outcome.stderr.contains("is open to others (mode 777)"),
-        "{}",
-        outcome.stderr
-    );
+    outcome.assert_error(&["is open to others (mode 777)"]);
     assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
 }
 

@@ -4,12 +4,10 @@ use crate::api::{self, KUBELET_SOCKET, VERSION, calls};
 use crate::health;
 use crate::plugin::Plugin;
 use crate::service::{self, Service};
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use crate::socket::{self, Identity, identity};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Endpoint, Server};
@@ -67,7 +65,10 @@ pub async fn run(plugin: Plugin) -> Result<(), RegisterError> {
     let kubelet = folder.join(KUBELET_SOCKET);
     let own = folder.join(SOCKET);
     loop {
-        let listener = bind(&own)?;
+        let listener = socket::bind(&own).map_err(|error| RegisterError::Socket {
+            path: own.clone(),
+            error,
+        })?;
         let service = Service::new(Arc::clone(&plugin), health.clone());
         let incoming = UnixListenerStream::new(listener);
         // It ends with this round: its socket may be another one in the next.
@@ -88,30 +89,10 @@ pub async fn run(plugin: Plugin) -> Result<(), RegisterError> {
     }
 }
 
-/// Which file it is: a number may be used again, a time of change is not.
-type Identity = (u64, u64, i64, i64);
-
-fn identity(path: &Path) -> Option<Identity> {
-    let found = std::fs::symlink_metadata(path).ok()?;
-    Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
-}
-
 /// Whether the socket is not another one than then. One that is gone will be.
 fn still(path: &Path, then: Option<Identity>) -> bool {
     let now = identity(path);
     now.is_none() || now == then
-}
-
-fn bind(path: &Path) -> Result<UnixListener, RegisterError> {
-    let failed = |error| RegisterError::Socket {
-        path: path.to_owned(),
-        error,
-    };
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
-    UnixListener::bind(path).map_err(failed)
 }
 
 /// Registers, as soon as the kubelet is there; which socket it was.

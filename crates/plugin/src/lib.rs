@@ -25,6 +25,7 @@ mod kubelet;
 mod messages;
 mod plugin;
 mod service;
+mod socket;
 mod stock;
 mod units;
 

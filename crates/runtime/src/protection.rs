@@ -164,14 +164,14 @@ pub(crate) trait Protection: Send + Sync {
     /// The device took a launch.
     fn submitted(&self, _launch: &Submitted<'_>) {}
 
-    /// Whether it can be told of launches that may have written anywhere some time
-    /// after they were made ([`Protection::settled`]); asked once.
-    fn may_be_told_later(&self) -> bool {
+    /// Whether launches that may have written anywhere may be settled some time after
+    /// they were made ([`Protection::settled`]); asked once.
+    fn may_settle_later(&self) -> bool {
         true
     }
 
-    /// Launches of which the runtime was told together, and which may have written
-    /// anywhere, were settled; the last one is in this stream.
+    /// Launches that may have written anywhere were settled together; the last one is in
+    /// this stream.
     fn settled(&self, _stream: StreamName, _now: Instant) {}
 
     /// The device refused the launch of a kernel, by the program's handle.
@@ -376,10 +376,10 @@ impl Protections {
         }
     }
 
-    /// [`Protection::may_be_told_later`], of all.
-    pub fn may_be_told_later(&self) -> bool {
+    /// [`Protection::may_settle_later`], of all.
+    pub fn may_settle_later(&self) -> bool {
         let mut all = self.all.iter();
-        all.all(|one| one.may_be_told_later())
+        all.all(|one| one.may_settle_later())
     }
 
     /// [`Protection::settled`].

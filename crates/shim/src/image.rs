@@ -1,9 +1,10 @@
-//! Code that a program hands to the driver as a bare pointer.
+//! Code that a program hands to the driver as a bare pointer, or names.
 
 use crate::stderr::say;
 pub use driver::image::parts_of_file;
 use runtime::ModulePart;
-use std::ffi::c_void;
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt;
 
 /// Reads the parts of an image; none if it is nothing that is known.
 ///
@@ -18,4 +19,18 @@ pub unsafe fn parts<'a>(image: *const c_void) -> Vec<ModulePart<'a>> {
             ));
         })
     }
+}
+
+/// A file that the program names; nothing if it cannot be read, which the device then
+/// says itself.
+///
+/// # Safety
+/// `name` is null or NUL-terminated.
+pub unsafe fn read_file(name: *const c_char) -> Vec<u8> {
+    if name.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the caller's word.
+    let name = unsafe { CStr::from_ptr(name) };
+    std::fs::read(OsStr::from_bytes(name.to_bytes())).unwrap_or_default()
 }

@@ -7,12 +7,10 @@ use super::publish::{PublishError, publish};
 use super::service::{Registration, Service};
 use super::{DRIVER, say};
 use crate::health;
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use crate::socket::{self, Identity, identity};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 
@@ -102,14 +100,6 @@ struct Serving {
     task: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
 }
 
-/// Which file it is: a number may be used again, a time of change is not.
-type Identity = (u64, u64, i64, i64);
-
-fn identity(path: &Path) -> Option<Identity> {
-    let found = std::fs::symlink_metadata(path).ok()?;
-    Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
-}
-
 impl Serving {
     fn is_there(&self) -> bool {
         identity(&self.path) == self.identity
@@ -151,11 +141,7 @@ where
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
-    let listener = UnixListener::bind(path).map_err(failed)?;
+    let listener = socket::bind(path).map_err(failed)?;
     let incoming = UnixListenerStream::new(listener);
     let task = tokio::spawn(Server::builder().serve_with_incoming(service, incoming));
     Ok(Serving {

@@ -31,7 +31,7 @@ impl Protection for Canaries {
         self.launched(launch);
     }
 
-    fn may_be_told_later(&self) -> bool {
+    fn may_settle_later(&self) -> bool {
         // Else each launch is followed by a check.
         self.checks.budget() < 100
     }

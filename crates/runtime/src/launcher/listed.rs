@@ -25,8 +25,7 @@ impl Launcher {
         };
         // Where streams are tracked, their launches are followed one by one; of those
         // that are verified, the first ones have call stacks.
-        let may = self.repeats
-            && self.lists
+        let may = self.lists
             && !self.streams.are_tracked()
             && function.never_checked() == Some(reason)
             && (!is_verified || self.launches.has_stacks(&function.stacks));

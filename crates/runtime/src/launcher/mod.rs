@@ -43,7 +43,7 @@ pub struct Launcher {
     /// Launches that repeat a proved one need not be decided about: no protection
     /// follows them, and they are not counted to find those that are to be checked.
     repeats: bool,
-    /// Launches of kernels that are never checked may be listed.
+    /// The same of kernels that are never checked, whose launches may be listed.
     lists: bool,
     memory: Arc<Memory>,
     env: Arc<Env>,
@@ -61,10 +61,11 @@ impl Launcher {
     pub(crate) fn new(below: Below) -> Launcher {
         let settings = below.env.settings();
         let window = LaunchWindow::new(settings.launch_skip, settings.launch_count);
+        let repeats = window.is_open() && !below.protections.follow(Unchecked::Nothing);
         Launcher {
             number: repeats::number(),
-            repeats: window.is_open() && !below.protections.follow(Unchecked::Nothing),
-            lists: below.protections.may_be_told_later(),
+            repeats,
+            lists: repeats && below.protections.may_settle_later(),
             memory: below.memory,
             window,
             env: below.env.clone(),

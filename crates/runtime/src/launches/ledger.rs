@@ -1,15 +1,15 @@
-//! Launches that a thread has made and nobody has been told of yet.
+//! Launches that a thread has made and that are not accounted for yet.
 //!
 //! A program that launches kernels without PTX makes many launches of which all
 //! that matters is the kernel: they may write anywhere. The thread writes a word for
-//! each into a list of its own. Counts, the recent launches and canaries learn of them
-//! together: between two launches the driver displaces what lay in the first caches
+//! each into a list of its own. They are counted, become recent launches and are handed
+//! to canaries together: between two launches the driver displaces what lay in the first caches
 //! (measured on an H200: the way through all services took 500 ns there), so what all
 //! launches share is to be touched rarely.
 //!
-//! A list is *settled* when it is full, when the stream changes, and before anything
-//! else is done with what it tells: whoever reads counts or recent launches, or asks
-//! what canaries are to be verified, settles the lists of all threads first.
+//! A list is *settled*, which does that, when it is full, when the stream changes, and
+//! before anything reads counts, recent launches, or which canaries are to be verified:
+//! then the lists of all threads are.
 //!
 //! Which kernels may be listed is valid for one [`Moment`].
 
@@ -40,9 +40,9 @@ const WAYS: usize = 4;
 const KERNELS: usize = 1024;
 
 /// A kernel that may be listed, and why none of its launches is checked.
-#[derive(Clone, Debug)]
-pub(crate) struct Known {
-    pub function: Arc<Function>,
+#[derive(Debug)]
+struct Known {
+    function: Arc<Function>,
     reason: UncheckedReason,
 }
 
@@ -90,11 +90,11 @@ pub(crate) struct Begun {
 }
 
 /// Launches that were made one after the other by one thread, in one stream.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Listed {
     pub begun: Begun,
     /// The ordinal of the first, whose successors the others have; 0: they have none.
-    pub first: u64,
+    first: u64,
     items: Items,
     kernels: Arc<Kernels>,
 }
@@ -244,8 +244,8 @@ impl Own {
     #[inline]
     fn kernel(&self, handle: u64) -> Option<u32> {
         let Place(slots) = &self.places[spread::place(handle, PLACES)];
-        let mut its = slots.iter().filter(|slot| slot.handle == handle);
-        its.next().filter(|_| handle != 0).map(|slot| slot.kernel)
+        let is_its = |slot: &&Slot| slot.handle == handle && handle != 0;
+        slots.iter().find(is_its).map(|slot| slot.kernel)
     }
 }
 
@@ -326,9 +326,9 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// The calling thread may list launches of a kernel from here on, while the moment
-    /// lasts at which that was found, and whether launches are verified. `settle` is
-    /// given what is listed so far where that is over.
+    /// The calling thread may list launches of a kernel, as long as the moment lasts;
+    /// `is_verified`: launches are verified afterwards as long. `settle` is called with
+    /// what was listed in an earlier moment.
     pub fn learn(
         &self,
         function: &Arc<Function>,
@@ -369,9 +369,9 @@ impl Ledger {
         list
     }
 
-    /// Lists a launch that [`Listing::made`] does not. `settle` is given a list that is
-    /// over, and one that is full. Whether the launch was listed and, if the list is
-    /// settled now, whether it is to be verified.
+    /// Lists a launch that [`Listing::made`] does not. `settle` is called with the list
+    /// of another stream, and with one that is full. `None`: the thread does not know the
+    /// kernel any more; `true`: the list was full, and its launches are to be verified.
     pub fn list(
         &self,
         listing: Listing,

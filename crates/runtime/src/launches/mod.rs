@@ -72,7 +72,7 @@ pub(crate) struct Launches {
     chunks: Box<[OnceLock<Box<[Slot]>>]>,
     /// Those that may be running, with and without ordinals.
     recent: Recent,
-    /// Those that nobody was told of yet, by thread.
+    /// Those that are not accounted for yet, by thread.
     ledger: Ledger,
     /// Those that are to be verified, and canaries have not taken over.
     handed: Mutex<Handed>,
@@ -94,7 +94,7 @@ impl Launches {
         }
     }
 
-    /// Those that may be running.
+    /// Those that may be running, with all that the threads have listed.
     pub fn recent(&self) -> &Recent {
         self.settle();
         &self.recent
@@ -114,8 +114,8 @@ impl Launches {
         captured.load(Ordering::Relaxed) >= self.kept
     }
 
-    /// Lists a launch that [`Listing::made`] does not. Whether it is listed, and if
-    /// launches were handed over to be verified ([`Launches::take_handed`]): that they were.
+    /// Lists a launch that [`Listing::made`] does not. `None`: it cannot be listed;
+    /// `true`: launches in this stream wait in [`Launches::take_handed`] to be verified.
     pub fn list(&self, listing: Listing, place: Where, now: Instant) -> Option<bool> {
         let target = Target::of(place)?;
         let context = target.name.context_or_current(self.env.driver());
@@ -124,7 +124,7 @@ impl Launches {
         })
     }
 
-    /// Tells all that the threads have listed to those that are to know.
+    /// Accounts for all that the threads have listed.
     pub fn settle(&self) {
         self.ledger.each(|list| self.settle_list(list));
     }

@@ -3,11 +3,12 @@
 
 use super::define::{hook, hooks};
 use super::replace::{Options, on_cpu};
+use crate::image;
 use crate::session;
 use crate::state::{Input, Links};
 use driver::sys::{CUjit_option, CUjitInputType, CUlinkState, CUresult};
-use std::ffi::{CStr, OsStr, c_char, c_void};
-use std::os::unix::ffi::OsStrExt;
+use runtime::ModulePart;
+use std::ffi::{c_char, c_void};
 
 hooks!(
     cuLinkAddData,
@@ -66,55 +67,20 @@ unsafe fn numbers(options: Options) -> Option<Vec<(CUjit_option, usize)>> {
     Some(kept)
 }
 
-/// What a linker was given, if it is PTX or may hold it.
+/// What a linker was given, if it is PTX or may hold it. No bytes: they are not known.
 fn input(kind: CUjitInputType, bytes: &[u8]) -> Option<Input> {
     match kind {
-        CUjitInputType::CU_JIT_INPUT_PTX => {
-            let text = bytes.split(|byte| *byte == 0).next().unwrap_or(bytes);
-            std::str::from_utf8(text)
-                .ok()
-                .map(|text| Input::Ptx(text.into()))
+        CUjitInputType::CU_JIT_INPUT_PTX | CUjitInputType::CU_JIT_INPUT_FATBINARY
+            if !bytes.is_empty() =>
+        {
+            match *image::parts_of_file(bytes) {
+                [ModulePart::Ptx(text)] => Some(Input::Ptx(text.into())),
+                [ModulePart::Fatbin(bytes)] => Some(Input::Fatbin(bytes.to_vec())),
+                _ => None,
+            }
         }
-        CUjitInputType::CU_JIT_INPUT_FATBINARY => Some(Input::Fatbin(bytes.to_vec())),
         _ => None,
     }
-}
-
-/// A linker has taken these bytes.
-///
-/// # Safety
-/// `data` has `size` bytes, or is null.
-unsafe fn added(linker: CUlinkState, kind: CUjitInputType, data: *const c_void, size: usize) {
-    let Some(links) = links() else {
-        return;
-    };
-    let input = match data.is_null() {
-        true => None,
-        // SAFETY: the caller's word.
-        false => input(kind, unsafe {
-            std::slice::from_raw_parts(data.cast::<u8>(), size)
-        }),
-    };
-    links.add(linker.0, input);
-}
-
-/// The same, of a file's content.
-///
-/// # Safety
-/// `path` is NUL-terminated, or null.
-unsafe fn file_added(linker: CUlinkState, kind: CUjitInputType, path: *const c_char) {
-    let Some(links) = links() else {
-        return;
-    };
-    let bytes = match path.is_null() {
-        true => None,
-        false => {
-            // SAFETY: the caller's word.
-            let path = unsafe { CStr::from_ptr(path) };
-            std::fs::read(OsStr::from_bytes(path.to_bytes())).ok()
-        }
-    };
-    links.add(linker.0, bytes.and_then(|bytes| input(kind, &bytes)));
 }
 
 hook!([cuLinkCreate, cuLinkCreate_v2](
@@ -148,9 +114,15 @@ hook!([cuLinkAddData, cuLinkAddData_v2](
 ) |add| {
     // SAFETY: the program's arguments.
     let result = unsafe { add(linker, kind, data, size, name, count, names, values) };
-    if result == CUresult::CUDA_SUCCESS {
-        // SAFETY: the device has read them, too.
-        unsafe { added(linker, kind, data, size) };
+    if result == CUresult::CUDA_SUCCESS
+        && let Some(links) = links()
+    {
+        let bytes = match data.is_null() {
+            true => &[],
+            // SAFETY: the device has read them, too.
+            false => unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) },
+        };
+        links.add(linker.0, input(kind, bytes));
     }
     result
 });
@@ -165,9 +137,11 @@ hook!([cuLinkAddFile, cuLinkAddFile_v2](
 ) |add| {
     // SAFETY: the program's arguments.
     let result = unsafe { add(linker, kind, path, count, names, values) };
-    if result == CUresult::CUDA_SUCCESS {
-        // SAFETY: the device has opened it, too.
-        unsafe { file_added(linker, kind, path) };
+    if result == CUresult::CUDA_SUCCESS
+        && let Some(links) = links()
+    {
+        // SAFETY: the device has read the name, too.
+        links.add(linker.0, input(kind, &unsafe { image::read_file(path) }));
     }
     result
 });

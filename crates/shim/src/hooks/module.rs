@@ -16,8 +16,7 @@ use driver::sys::{
 use model::layout::RESIDUAL_PREFIX;
 use model::{DeviceAddress, Extent};
 use runtime::{KernelCopies, ModulePart, ModulePlan, Resolved, Runtime};
-use std::ffi::{CStr, CString, OsStr, c_char, c_void};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -199,18 +198,10 @@ unsafe fn compiled(library: CUlibrary) -> CUresult {
     let Some(api) = next() else {
         return CUresult::CUDA_SUCCESS;
     };
-    let (Some(current), Some(get), Some(unload)) = (
-        api.cuCtxGetCurrent,
-        api.cuLibraryGetModule,
-        api.cuLibraryUnload,
-    ) else {
+    let (Some(get), Some(unload)) = (api.cuLibraryGetModule, api.cuLibraryUnload) else {
         return CUresult::CUDA_SUCCESS;
     };
-    let mut context = driver::sys::CUcontext::NULL;
-    // SAFETY: a valid place for the answer.
-    if unsafe { current(&mut context) } != CUresult::CUDA_SUCCESS
-        || context == driver::sys::CUcontext::NULL
-    {
+    if queries::current_context() == 0 {
         return CUresult::CUDA_SUCCESS;
     }
     let mut module = CUmodule::NULL;
@@ -257,24 +248,10 @@ impl LibraryOptions {
     }
 }
 
-/// The parts of a file that the program names; none if it cannot be read,
-/// which the device then says itself.
-///
-/// # Safety
-/// `name` is null or NUL-terminated.
-unsafe fn read_file(name: *const c_char) -> Vec<u8> {
-    if name.is_null() {
-        return Vec::new();
-    }
-    // SAFETY: the caller's word.
-    let name = unsafe { CStr::from_ptr(name) };
-    std::fs::read(OsStr::from_bytes(name.to_bytes())).unwrap_or_default()
-}
-
 hook!(cuModuleLoad(module: *mut CUmodule, name: *const c_char) |load| {
     // SAFETY: the program's arguments.
     unsafe {
-        let bytes = read_file(name);
+        let bytes = image::read_file(name);
         load_module(module, &image::parts_of_file(&bytes), Options::NONE, || load(module, name))
     }
 });
@@ -335,7 +312,7 @@ hook!(cuLibraryLoadFromFile(
     let library_options = LibraryOptions { count: library_count, names: library_names, values: library_values };
     // SAFETY: the program's arguments.
     unsafe {
-        let bytes = read_file(name);
+        let bytes = image::read_file(name);
         load_library(library, &image::parts_of_file(&bytes), options, library_options, || {
             load(library, name, names, values, count, library_names, library_values, library_count)
         })
