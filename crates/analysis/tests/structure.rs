@@ -1,6 +1,6 @@
-//! Control flow, dominators and loops of small functions.
+//! Control flow, dominators and loops of small functions, and which loops are open.
 
-use analysis::{Analysis, BlockId, Loops, ModuleSymbols};
+use analysis::{Analysis, BlockId, Loops, ModuleSymbols, open_loops};
 
 /// Analyses a body and answers what `judge` makes of it.
 fn of<T>(body: &str, judge: impl FnOnce(&Analysis<'_, '_>) -> T) -> T {
@@ -134,4 +134,60 @@ fn code_that_cannot_be_reached_is_listed_but_not_ordered() {
         assert!(!analysis.cfg.is_reachable(BlockId(1)));
         assert_eq!(analysis.cfg.order, [BlockId(0), BlockId(2)]);
     });
+}
+
+/// The first instructions of open loops.
+fn open(body: &str) -> Vec<u32> {
+    of(body, open_loops)
+}
+
+#[test]
+fn counted_loops_are_closed() {
+    // By a limit that is loaded before; by one that is computed inside.
+    let counted = "ld.global.u32 %r2, [%r3];\nmov.u32 %r1, 0;\nL: add.u32 %r1, %r1, %r4;\n\
+                   setp.lt.u32 %p1, %r1, %r2;\n@%p1 bra L;";
+    assert_eq!(open(counted), []);
+    let halved =
+        "L: shr.u32 %r1, %r1, 1;\nld.global.u32 %r2, [%r1];\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra L;";
+    assert_eq!(open(halved), []);
+    // By another exit than the one that looks at memory.
+    let either = "L: setp.ge.u32 %p1, %r1, 9;\n@%p1 exit;\nadd.u32 %r1, %r1, 1;\n\
+                  ld.global.u32 %r2, [%r1];\nsetp.ne.u32 %p2, %r2, 0;\n@%p2 bra L;";
+    assert_eq!(open(either), []);
+    assert_eq!(open("mov.u32 %r1, 0;\nret;"), []);
+}
+
+#[test]
+fn loops_that_memory_decides_are_open() {
+    assert_eq!(
+        open(
+            "mov.u32 %r1, 0;\nL: ld.global.u32 %r2, [%r1];\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 bra L;"
+        ),
+        [1]
+    );
+    // The step is loaded; the condition is kept from an earlier iteration.
+    assert_eq!(
+        open(
+            "L: ld.shared.u32 %r2, [%r3];\nadd.u32 %r1, %r1, %r2;\nsetp.lt.u32 %p1, %r1, 9;\n@%p1 bra L;"
+        ),
+        [0]
+    );
+    assert_eq!(
+        open("L: @%p2 setp.lt.u32 %p1, %r1, 9;\natom.global.add.u32 %r1, [%r3], 1;\n@%p1 bra L;"),
+        [0]
+    );
+    // A counter that only moves where memory says so.
+    let moves = "L: ld.global.u32 %r2, [%r3];\nsetp.ne.u32 %p2, %r2, 0;\n@%p2 bra N;\n\
+                 add.u32 %r1, %r1, 1;\nN: setp.lt.u32 %p1, %r1, 9;\n@%p1 bra L;";
+    assert_eq!(open(moves), [0]);
+    // No exit at all, and a cycle with two ways in.
+    assert_eq!(open("L: bra L;"), [0]);
+    assert_eq!(
+        open("@%p1 bra B;\nA: mov.u32 %r1, 0;\nB: mov.u32 %r2, 0;\n@%p2 bra A;"),
+        [1]
+    );
+    // The inner loop is closed, the outer one is not.
+    let nested = "L: mov.u32 %r1, 0;\nM: add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 9;\n@%p1 bra M;\n\
+                  ld.global.u32 %r2, [%r3];\nsetp.ne.u32 %p2, %r2, 0;\n@%p2 bra L;";
+    assert_eq!(open(nested), [0]);
 }

@@ -77,6 +77,8 @@ pub(crate) mod register {
     /// The last site that the thread has recorded, in code that may end other than
     /// by an exit; zero if there is none.
     pub(crate) const REPORTED: &str = "%__rf_reported";
+    /// How often the thread came to open loops after it had failed a check.
+    pub(crate) const ROUNDS: &str = "%__rf_rounds";
     /// A part of the record that is being written.
     pub(crate) const RECORD_WORD: &str = "%__rf_record_word";
     /// What is added to it.
@@ -127,6 +129,13 @@ pub(crate) mod register {
     /// The address has shadow memory.
     pub(crate) const COVERED: &str = "%__rf_covered";
 }
+
+/// Where threads end that [`register::ROUNDS`] says are to.
+pub(crate) const LEAVE: &str = "$__rf_leave";
+/// From so many rounds on, a thread that has failed a check leaves open loops
+/// (`analysis::open_loops`): what it waits for there may never come, because it reads
+/// zeros in place of what is out of bounds.
+pub(crate) const MOST_ROUNDS: u32 = 1 << 18;
 
 /// Finds the extent that a pointer points into.
 pub(crate) const LOOKUP: &str = "__ringfence_lookup";

@@ -222,6 +222,9 @@ pub enum Note {
     /// Allocations that the program could not free any more, because a kernel
     /// had failed in their context.
     HeldByFailure,
+    /// Threads that Ringfence ended, because they went round loops without end after
+    /// they had failed a check.
+    ThreadsEnded,
 }
 
 /// Coverage of one process.

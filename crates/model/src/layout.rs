@@ -153,7 +153,8 @@ pub struct Record {
     pub launch: u64,
     /// Site (or first site of the group) within the module.
     pub site: u32,
-    /// `tid.x | tid.y << 10 | tid.z << 20 | window << `[`WINDOW_SHIFT`].
+    /// `tid.x | tid.y << 10 | tid.z << 20 | window << `[`WINDOW_SHIFT`], and
+    /// [`ENDED`].
     pub thread: u32,
     /// `ctaid.x`.
     pub block_x: u32,
@@ -162,6 +163,9 @@ pub struct Record {
 }
 }
 
+/// In a record's `thread`: the check code has ended the thread, because it went round
+/// open loops too often after it had failed the check.
+pub const ENDED: u32 = 1 << 31;
 /// The position in a record's `thread` of the address window of the generic
 /// address space that its base is in: [`WINDOW_SHARED`], [`WINDOW_LOCAL`],
 /// [`WINDOW_CONSTANT`], [`WINDOW_PARAMETER`], or none (0). Without meaning for

@@ -321,6 +321,13 @@ fn said(note: Note, number: u64) -> String {
             "{} could not be freed after a kernel had failed",
             count(number, "allocation")
         ),
+        Note::ThreadsEnded => format!(
+            "{} in loops that did not end after a failed check",
+            match number {
+                1 => "1 thread was ended".into(),
+                _ => format!("{} were ended", count(number, "thread")),
+            }
+        ),
         Note::NoDeviceChecker => "no kernel that verifies canaries could be built".into(),
         Note::SmallerCanaries => format!(
             "{} with smaller canaries, because memory was short",
@@ -399,6 +406,7 @@ mod tests {
                 (Note::SmallerCanaries, 2),
                 (Note::NotWatched, 4),
                 (Note::HeldByFailure, 3),
+                (Note::ThreadsEnded, 32),
             ]),
             shadow: None,
             canaries: None,

@@ -189,6 +189,10 @@ impl Ending {
         if held != 0 {
             coverage.notes.insert(Note::HeldByFailure, held);
         }
+        let ended = self.below.records.ended_threads();
+        if ended != 0 {
+            coverage.notes.insert(Note::ThreadsEnded, ended);
+        }
         coverage
     }
 

@@ -109,6 +109,9 @@ impl<'x> Emit<'x, '_, '_> {
                     self.report(instruction.guard, out)
                 });
             }
+            if self.open_loops.contains(&(index as u32)) {
+                patch.insert(inst.attached_from, |out| self.count_rounds(out));
+            }
             if self.may_end_in.contains(&(index as u32)) {
                 patch.insert(inst.attached_from, |out| self.report_before_end(out));
             }

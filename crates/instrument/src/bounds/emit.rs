@@ -20,6 +20,7 @@ use crate::shadow;
 use crate::support::RecordCode;
 use analysis::{
     Analysis, Definition, Endings, Nameable, Register, Root, RootId, ValueId, first_store,
+    open_loops,
 };
 use model::layout::UNBOUNDED;
 use model::layout::shadow::Encoding;
@@ -63,6 +64,9 @@ pub(super) struct Emit<'x, 'm, 'a> {
     /// The instructions before which a thread writes its record, although it may
     /// go on behind what they belong to.
     pub(super) may_end_in: FxHashSet<u32>,
+    /// The first instructions of open loops, where threads that have failed a check
+    /// count.
+    pub(super) open_loops: FxHashSet<u32>,
 }
 
 #[derive(Default)]
@@ -91,12 +95,17 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             refreshed: false,
             passed: FxHashMap::default(),
             may_end_in: FxHashSet::default(),
+            open_loops: FxHashSet::default(),
         };
         if !plan.is_empty() {
             let instructions = analysis.code.instructions.iter().enumerate();
             let ends = instructions.filter(|(_, i)| reports.endings.may_end_in(i.instruction));
             emit.may_end_in
                 .extend(ends.map(|(index, _)| first_store(analysis, index) as u32));
+            // (A thread that traps goes round no loop.)
+            if !reports.traps {
+                emit.open_loops.extend(open_loops(analysis));
+            }
         }
         for group in plan.checked_groups() {
             if let (
@@ -205,6 +214,14 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             };
         if !leaves {
             patch.insert(body.span.end - 1, |out| self.report(None, out));
+        }
+        if !self.open_loops.is_empty() {
+            patch.insert(body.span.end - 1, |out| {
+                if !leaves {
+                    line!(out, "ret;");
+                }
+                self.leave(out);
+            });
         }
     }
 

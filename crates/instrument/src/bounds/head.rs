@@ -8,7 +8,7 @@ use super::text::*;
 use super::window::Window;
 use crate::parameters::ParameterSlot;
 use crate::patch::line;
-use crate::protocol::{APPEND, LABEL_PREFIX};
+use crate::protocol::{APPEND, LABEL_PREFIX, LEAVE, MOST_ROUNDS};
 use crate::support::{RESERVED_SHARED, Scratch, Values};
 use analysis::{Root, RootId};
 use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
@@ -39,6 +39,31 @@ impl Emit<'_, '_, '_> {
         }
         let done = self.done();
         line!(out, "@{OUTSIDE} bra {done};");
+        self.record(false, &done, out);
+        line!(out, "{done}:");
+    }
+
+    /// Counts how often a thread that has failed a check comes to an open loop. Nothing
+    /// comes back from where it leaves, so that the compiler need not let lanes wait for
+    /// each other here.
+    pub(super) fn count_rounds(&self, out: &mut String) {
+        line!(out, "setp.ne.s32 {OTHER}, {SITE}, 0;");
+        line!(out, "@{OTHER} add.u32 {ROUNDS}, {ROUNDS}, 1;");
+        line!(out, "setp.ge.u32 {OTHER}, {ROUNDS}, {MOST_ROUNDS};");
+        line!(out, "@{OTHER} bra {LEAVE};");
+    }
+
+    /// Where threads leave open loops.
+    pub(super) fn leave(&mut self, out: &mut String) {
+        line!(out, "{LEAVE}:");
+        let done = self.done();
+        self.record(true, &done, out);
+        line!(out, "{done}:");
+        line!(out, "exit;");
+    }
+
+    /// Writes the record of the last check that failed; jumps to `full` if the ring is.
+    fn record(&self, ends: bool, full: &str, out: &mut String) {
         let scratch = Scratch {
             wide: [&OFFSET, &SCRATCH, &SCRATCH2],
             narrow: [&RECORD_WORD, &RECORD_PART],
@@ -50,9 +75,9 @@ impl Emit<'_, '_, '_> {
             address: &ADDRESS,
             bounds: has_bounds.then_some((&RECORD_BASE, &RECORD_SIZE)),
             launch: self.plan.launch.then_some(LAUNCH_PARAMETER),
+            ends,
         };
-        self.reports.record.write(&scratch, &values, &done, out);
-        line!(out, "{done}:");
+        self.reports.record.write(&scratch, &values, &full, out);
     }
 
     /// Stops a thread that has failed a check, after its record. The guard of the
@@ -153,6 +178,9 @@ impl Emit<'_, '_, '_> {
         if !self.may_end_in.is_empty() {
             line!(out, ".reg .b32 {REPORTED};");
         }
+        if !self.open_loops.is_empty() {
+            line!(out, ".reg .b32 {ROUNDS};");
+        }
         line!(
             out,
             ".reg .b64 {ADDRESS}, {RECORD_BASE}, {RECORD_SIZE}, {WEAK_BASE}, {WEAK_SIZE};"
@@ -221,6 +249,9 @@ impl Emit<'_, '_, '_> {
         line!(out, "mov.u32 {SITE}, 0;");
         if !self.may_end_in.is_empty() {
             line!(out, "mov.u32 {REPORTED}, 0;");
+        }
+        if !self.open_loops.is_empty() {
+            line!(out, "mov.u32 {ROUNDS}, 0;");
         }
         line!(out, "mov.b64 {ADDRESS}, 0;");
         if self.plan.records_bounds {

@@ -47,6 +47,7 @@ impl fmt::Display for Under<'_> {
     }
 }
 
+pub(super) const ROUNDS: Op<'static> = Op::Single(register::ROUNDS);
 pub(super) const STOP: Op<'static> = Op::Single(register::STOP);
 pub(super) const GO_ON: Op<'static> = Op::Single(register::GO_ON);
 pub(super) const UNHARMED: Op<'static> = Op::Single(register::UNHARMED);

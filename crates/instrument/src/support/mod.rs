@@ -211,6 +211,7 @@ fn append(module: &ptx::Module<'_>, tag: u64) -> String {
         address: &"%__rf_a",
         bounds: Some((&"%__rf_b", &"%__rf_s")),
         launch: Some("__ringfence_number"),
+        ends: false,
     };
     let mut code = String::new();
     RecordCode::of(module, tag).write(&scratch, &values, &"$__rf_full", &mut code);

@@ -37,6 +37,8 @@ pub(crate) struct Values<'x> {
     /// The parameter that begins with the launch's number; none if the number
     /// is unknown.
     pub(crate) launch: Option<&'x str>,
+    /// The thread ends here, though the program did not say so.
+    pub(crate) ends: bool,
 }
 
 impl RecordCode {
@@ -135,6 +137,9 @@ impl RecordCode {
                 line!(out, "selp.b32 {part}, {bits}, 0, {is_inside};");
                 line!(out, "or.b32 {word}, {word}, {part};");
             }
+        }
+        if values.ends {
+            line!(out, "or.b32 {word}, {word}, {};", l::ENDED);
         }
         narrow(offset_of!(l::Record, thread), word, out);
         line!(out, "mov.u32 {word}, %ctaid.x;");

@@ -1,19 +1,20 @@
 //! Verifies the handling of failed checks: no failure is recorded at the start,
 //! a thread writes its record at every exit and before every call that may end
 //! the kernel, unless it has written it, and stops or traps only follow the
-//! record.
+//! record; at each open loop, threads that have failed a check count, and end.
 
 use super::Errors;
 use super::checks::{Input, State, Text};
 use super::roots::under;
 use super::written::{
-    RecordFacts, reads, record_and_go_on, record_unless_outside, trap_unless_unharmed, word,
+    RecordFacts, leave, reads, record_and_go_on, record_unless_outside, round,
+    trap_unless_unharmed, word,
 };
-use crate::protocol::LABEL_PREFIX;
 use crate::protocol::register::{
-    ADDRESS, OTHER, OUTSIDE, RECORD_BASE, RECORD_SIZE, REPORTED, SITE, UNHARMED,
+    ADDRESS, OTHER, OUTSIDE, RECORD_BASE, RECORD_SIZE, REPORTED, ROUNDS, SITE, UNHARMED,
 };
-use analysis::first_store;
+use crate::protocol::{LABEL_PREFIX, LEAVE};
+use analysis::{first_store, open_loops};
 use ptx::{Instruction, Mnemonic, Span};
 use rustc_hash::FxHashSet;
 
@@ -25,6 +26,16 @@ pub(super) struct Reports {
     /// The instructions before which a thread must write its record, as what
     /// they belong to may end the kernel.
     may_end_in: FxHashSet<u32>,
+    /// The first instructions of open loops.
+    open_loops: FxHashSet<u32>,
+    /// A round was counted here.
+    counted: bool,
+    /// Where open loops begin without that.
+    uncounted: Vec<Span>,
+    /// Some rounds are counted.
+    has_rounds: bool,
+    /// There is code for threads that leave open loops.
+    has_leave: bool,
     /// A record is written here, and the thread notes that.
     written: bool,
     /// `OTHER` is this verdict, but not that of a null pointer where another
@@ -57,6 +68,7 @@ impl State {
                 format!("mov.b64 {RECORD_BASE}, 0;"),
                 format!("mov.b64 {RECORD_SIZE}, 0;"),
                 format!("mov.u32 {REPORTED}, 0;"),
+                format!("mov.u32 {ROUNDS}, 0;"),
             ];
             for (bit, expected) in cleared.iter().enumerate() {
                 if let Some(end) = reads(text, at, expected)
@@ -68,11 +80,54 @@ impl State {
             }
         }
         let first = word(text, at);
+        if let Some(end) = reads(text, at, &round()) {
+            self.verdicts.remove(OTHER);
+            self.reports.counted = true;
+            self.reports.has_rounds = true;
+            return Some(end);
+        }
+        if first.trim_end_matches(':') == LEAVE || first == "ret;" {
+            return self.leave_code(at, input);
+        }
         if first == "setp.ge.u64" {
             return self.unless_null_code(at, input);
         }
         if first == "setp.eq.s32" || first == "setp.eq.or.s32" {
             return self.record_code(at, input);
+        }
+        None
+    }
+
+    /// Code where threads leave open loops: no other comes to it from above.
+    fn leave_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
+        let text = input.new;
+        let at = match self.reports.falls_out {
+            // (Those that fall out have left their records.)
+            true if self.reports.left.as_deref() == Some("") => reads(text, at, "ret;")?,
+            true => return None,
+            false => at,
+        };
+        let after = reads(text, at, &format!("{LEAVE}:"))?;
+        // Its label stands behind the record, with a number that nothing else has.
+        let rest = text.get(after as usize..)?;
+        let (_, rest) = rest.split_once(&format!("{LABEL_PREFIX}done"))?;
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        let number: u32 = digits.parse().ok()?;
+        for has_bounds in [true, false] {
+            let facts = RecordFacts {
+                has_bounds,
+                has_launch: input.launch.is_some(),
+                tag: input.tag,
+                releases: input.releases,
+                has_parameter_window: input.has_parameter_window,
+            };
+            if let Some(end) = reads(text, at, &leave(number, facts)) {
+                let one = std::mem::replace(&mut self.reports.has_leave, true);
+                let same = *self.reports.says_bounds.get_or_insert(has_bounds) == has_bounds;
+                self.verdicts.clear();
+                self.reports.falls_out = false;
+                return (!one && same).then_some(end);
+            }
         }
         None
     }
@@ -177,6 +232,7 @@ impl State {
         self.reports.may_end_in = ends
             .map(|(index, _)| first_store(input.analysis, index) as u32)
             .collect();
+        self.reports.open_loops = open_loops(input.analysis).into_iter().collect();
     }
 
     /// One of the program's instructions is next: a thread may leave there.
@@ -189,6 +245,10 @@ impl State {
         let left = self.reports.left.take();
         let written = std::mem::take(&mut self.reports.written);
         let index = input.index.get(&old.span.start).map(|&index| index as u32);
+        let counted = std::mem::take(&mut self.reports.counted);
+        if !counted && index.is_none_or(|index| self.reports.open_loops.contains(&index)) {
+            self.reports.uncounted.push(new.span);
+        }
         let may_end = index.is_none_or(|index| self.reports.may_end_in.contains(&index));
         if may_end && !written {
             self.reports.unwritten.push(new.span);
@@ -210,6 +270,7 @@ impl State {
     pub(super) fn block_begins(&mut self) {
         self.reports.left = None;
         self.reports.written = false;
+        self.reports.counted = false;
     }
 
     /// If there are checks, their records are left.
@@ -217,6 +278,10 @@ impl State {
         let says_bounds = self.reports.says_bounds.unwrap_or(false);
         let cleared = if says_bounds { 0b1111 } else { 0b0011 };
         let cleared = cleared | u32::from(self.is_declared(REPORTED)) << 4;
+        let cleared = cleared | u32::from(self.is_declared(ROUNDS)) << 5;
+        if self.reports.has_rounds != self.reports.has_leave {
+            errors.at(input.span, "rounds of loops are counted for nothing");
+        }
         if self.keeps_records() && self.reports.cleared & cleared != cleared {
             errors.at(input.span, "a record may be left although no check failed");
         }
@@ -234,6 +299,12 @@ impl State {
         }
         for &span in &self.reports.unwritten {
             errors.at(span, "the kernel may end here before a record is written");
+        }
+        // (A thread that traps goes round no loop.)
+        if !self.is_declared(UNHARMED) {
+            for &span in &self.reports.uncounted {
+                errors.at(span, "a thread may wait here for ever, and not count it");
+            }
         }
         if self.reports.needs_bounds && !says_bounds {
             errors.at(

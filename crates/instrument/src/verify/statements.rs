@@ -117,6 +117,7 @@ pub(super) fn matched<'m, 'a>(
                     errors.at(piece.span(), "a statement differs from the source's");
                     return out;
                 }
+                None if matches!(text, "ret;" | "exit;") => out.push(Matched::Added(piece)),
                 None => {
                     errors.at(piece.span(), "a statement that the source does not have");
                     return out;

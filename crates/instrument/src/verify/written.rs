@@ -5,12 +5,14 @@
 use crate::protocol::family::{LIMIT, ROOT_BASE, ROOT_SIZE};
 use crate::protocol::register::{
     ADDRESS, OFFSET, OTHER, OUTSIDE, RECORD_BASE, RECORD_PART, RECORD_SIZE, RECORD_WORD, REPORTED,
-    SCRATCH, SCRATCH2, SITE, UNHARMED, WEAK_BASE, WEAK_SIZE,
+    ROUNDS, SCRATCH, SCRATCH2, SITE, UNHARMED, WEAK_BASE, WEAK_SIZE,
 };
-use crate::protocol::{APPEND, LABEL_PREFIX, LOOKUP, NAME_PREFIX, REGISTER_PREFIX, STILL};
+use crate::protocol::{
+    APPEND, LABEL_PREFIX, LEAVE, LOOKUP, MOST_ROUNDS, NAME_PREFIX, REGISTER_PREFIX, STILL,
+};
 use model::layout::{
-    LAUNCH_PARAMETER, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_TAIL, Record, WINDOW_CONSTANT,
-    WINDOW_LOCAL, WINDOW_PARAMETER, WINDOW_SHARED, WINDOW_SHIFT,
+    ENDED, LAUNCH_PARAMETER, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_TAIL, Record,
+    WINDOW_CONSTANT, WINDOW_LOCAL, WINDOW_PARAMETER, WINDOW_SHARED, WINDOW_SHIFT,
 };
 use std::mem::offset_of;
 
@@ -153,6 +155,27 @@ pub(super) struct RecordFacts {
 /// Writes the record unless `OUTSIDE` is true.
 pub(super) fn record_unless_outside(number: u32, facts: RecordFacts) -> String {
     let label = format!("{LABEL_PREFIX}done{number}");
+    let record = record(&label, facts, false);
+    format!("@{OUTSIDE} bra {label}; {record} {label}: ")
+}
+
+/// Counts a round of an open loop, and leaves if it is the last one.
+pub(super) fn round() -> String {
+    format!(
+        "setp.ne.s32 {OTHER}, {SITE}, 0; @{OTHER} add.u32 {ROUNDS}, {ROUNDS}, 1; \
+         setp.ge.u32 {OTHER}, {ROUNDS}, {MOST_ROUNDS}; @{OTHER} bra {LEAVE};"
+    )
+}
+
+/// Where threads leave open loops: they write the record, and end.
+pub(super) fn leave(number: u32, facts: RecordFacts) -> String {
+    let label = format!("{LABEL_PREFIX}done{number}");
+    let record = record(&label, facts, true);
+    format!("{LEAVE}: {record} {label}: exit;")
+}
+
+/// Writes the record. If the ring is full, it jumps to `label`.
+fn record(label: &str, facts: RecordFacts, ends: bool) -> String {
     let (at, to) = (SCRATCH, OFFSET);
     let field = |field: usize, value: &str| format!("st.global.b64 [{at}+{field}], {value}; ");
     let half = |field: usize| format!("st.global.b32 [{at}+{field}], {RECORD_WORD}; ");
@@ -163,7 +186,7 @@ pub(super) fn record_unless_outside(number: u32, facts: RecordFacts) -> String {
         )
     };
     let mut text = format!(
-        "@{OUTSIDE} bra {label}; mov.b64 {at}, {RING_HEAD}; atom.global.add.u64 {to}, [{at}], 1; \
+        "mov.b64 {at}, {RING_HEAD}; atom.global.add.u64 {to}, [{at}], 1; \
          mov.b64 {at}, {RING_TAIL}; ld.volatile.global.u64 {SCRATCH2}, [{at}]; \
          sub.s64 {SCRATCH2}, {to}, {SCRATCH2}; \
          setp.ge.u64 {OUTSIDE}, {SCRATCH2}, {RING_CAPACITY}; @{OUTSIDE} bra {label}; \
@@ -207,6 +230,9 @@ pub(super) fn record_unless_outside(number: u32, facts: RecordFacts) -> String {
             window << WINDOW_SHIFT
         );
     }
+    if ends {
+        text += &format!("or.b32 {RECORD_WORD}, {RECORD_WORD}, {ENDED}; ");
+    }
     text += &half(offset_of!(Record, thread));
     text += &format!("mov.u32 {RECORD_WORD}, %ctaid.x; ");
     text += &half(offset_of!(Record, block_x));
@@ -218,7 +244,7 @@ pub(super) fn record_unless_outside(number: u32, facts: RecordFacts) -> String {
         true => format!("st.release.sys.global.u64 [{at}], {to}; "),
         false => format!("@!{OUTSIDE} membar.sys; st.volatile.global.u64 [{at}], {to}; "),
     };
-    text + &format!("{label}: ")
+    text
 }
 
 /// Appends the record and traps, unless the thread is unharmed.

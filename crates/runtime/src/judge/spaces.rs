@@ -4,7 +4,7 @@
 
 use super::Violation;
 use model::layout::{
-    Record, WINDOW_CONSTANT, WINDOW_LOCAL, WINDOW_PARAMETER, WINDOW_SHARED, WINDOW_SHIFT,
+    ENDED, Record, WINDOW_CONSTANT, WINDOW_LOCAL, WINDOW_PARAMETER, WINDOW_SHARED, WINDOW_SHIFT,
 };
 use model::{
     AccessKind, AccessSite, Allocation, AllocationKind, DeviceAddress, Extent, Rule, Space,
@@ -29,7 +29,7 @@ pub(crate) fn of(site: &AccessSite, record: &Record) -> Option<AllocationKind> {
 
 /// The window of the generic address space that a record's base lies in.
 fn window_of(record: &Record) -> Option<AllocationKind> {
-    match record.thread >> WINDOW_SHIFT {
+    match (record.thread & !ENDED) >> WINDOW_SHIFT {
         WINDOW_SHARED => Some(AllocationKind::Shared),
         WINDOW_LOCAL => Some(AllocationKind::Local),
         WINDOW_CONSTANT => Some(AllocationKind::Constant),

@@ -13,8 +13,8 @@ use crate::env::Env;
 use crate::metadata::Metadata;
 use drain::{Drain, Mode};
 use drain_thread::DrainThread;
-use model::layout::Record;
-use std::sync::atomic::{AtomicBool, Ordering};
+use model::layout::{ENDED, Record};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Who makes findings of records.
@@ -32,6 +32,8 @@ pub(crate) struct Records {
     drain_thread: DrainThread,
     /// The process is about to end: nothing is read any more while it runs.
     finished: AtomicBool,
+    /// Records of threads that the check code has ended.
+    ended: AtomicU64,
     reader: OnceLock<Weak<dyn Reader>>,
 }
 
@@ -44,6 +46,7 @@ impl Records {
             drain: Drain::default(),
             drain_thread: DrainThread::default(),
             finished: AtomicBool::new(false),
+            ended: AtomicU64::new(0),
             reader: OnceLock::new(),
         })
     }
@@ -89,12 +92,20 @@ impl Records {
         self.drain.dropped()
     }
 
+    /// Threads that the check code has ended in loops that they did not leave.
+    pub fn ended_threads(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
+    }
+
     fn run(&self, mode: Mode) {
         let reader = self.reader.get().and_then(Weak::upgrade);
         let (Some(ring), Some(reader)) = (self.metadata.ring(), reader) else {
             return;
         };
         self.drain.run(ring, self.env.driver(), mode, |record| {
+            if record.thread & ENDED != 0 {
+                self.ended.fetch_add(1, Ordering::Relaxed);
+            }
             reader.record(record)
         });
     }
