@@ -33,9 +33,7 @@ pub struct Built {
 ///
 /// The Rust or the C compiler is missing or refuses something.
 pub fn all() -> Result<Built> {
-    run(&mut cargo(&[
-        "build",
-        "--release",
+    build(&[
         "--package",
         "ringfence-shim",
         "--package",
@@ -46,7 +44,20 @@ pub fn all() -> Result<Built> {
         "ringfence-plugin",
         "--package",
         "ringfence-suite",
-    ]))?;
+    ])
+}
+
+/// Builds all of it, and all tests, from the same compiled crates.
+///
+/// # Errors
+///
+/// As [`all`].
+pub fn all_with_tests() -> Result<Built> {
+    build(&["--workspace", "--lib", "--bins", "--tests", "--examples"])
+}
+
+fn build(what: &[&str]) -> Result<Built> {
+    run(cargo(&["build", "--release"]).args(what))?;
     let folder = target().join("release");
     let built = Built {
         command: folder.join("ringfence"),

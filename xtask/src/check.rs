@@ -133,7 +133,7 @@ fn tests() -> Result<Tally> {
     step("corpora", setup::corpora)?;
     step("OpenCL", setup::opencl)?;
     step("Slurm", setup::slurm)?;
-    let built = step("build", build::all)?;
+    let built = step("build", build::all_with_tests)?;
     let cases = target().join("suite");
     step("cases", || build::cases(&cases, Linkage::Static))?;
     let mut tally = Tally::default();
@@ -224,7 +224,7 @@ fn as_tenants(built: &Built, cases: &Path, tally: &mut Tally) -> Result<()> {
 
 /// `cargo test`, its output passed on while its result lines are added up.
 fn test_programs(built: &Built, cases: &Path, tally: &mut Tally) -> Result<()> {
-    let mut child = cargo(&["test", "--workspace", "--no-fail-fast"])
+    let mut child = cargo(&["test", "--release", "--workspace", "--no-fail-fast"])
         // What tests of the whole stack start.
         .env("RINGFENCE_TEST_COMMAND", &built.command)
         .env("RINGFENCE_TEST_CASES", cases)

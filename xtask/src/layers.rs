@@ -12,6 +12,7 @@ use crate::workspace::root;
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// Rows of a table: crate or module, and what it may use. In order.
 pub type Table = Vec<(String, BTreeSet<String>)>;
@@ -35,6 +36,7 @@ pub fn check() -> Result<()> {
     for (name, table) in &inside {
         problems.extend(modules::problems(name, table, &root().join("crates"))?);
     }
+    problems.extend(unlisted_tests(&root().join("crates"))?);
     ensure!(problems.is_empty(), "{}", problems.join("\n"));
     println!(
         "layers: {} crates as in ARCHITECTURE.md, and the modules in {} tables as in {}",
@@ -43,6 +45,29 @@ pub fn check() -> Result<()> {
         modules::PAGE
     );
     Ok(())
+}
+
+/// Files with tests that are in no program: where a crate's tests are one program,
+/// `tests/all.rs` lists them.
+fn unlisted_tests(crates: &Path) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for entry in std::fs::read_dir(crates)? {
+        let tests = entry?.path().join("tests");
+        let Ok(all) = std::fs::read_to_string(tests.join("all.rs")) else {
+            continue;
+        };
+        for file in std::fs::read_dir(&tests)? {
+            let path = file?.path();
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            let is_source = path.extension().is_some_and(|extension| extension == "rs");
+            let is_listed = name == "all" || all.contains(&format!("\nmod {name};\n"));
+            if is_source && !is_listed {
+                problems.push(format!("{}: tests/all.rs does not list it", path.display()));
+            }
+        }
+    }
+    problems.sort();
+    Ok(problems)
 }
 
 /// The rows of the first table whose head starts with `| crate |`.
@@ -225,5 +250,30 @@ mod tests {
     #[test]
     fn this_workspace_follows_its_table() {
         check().unwrap();
+    }
+
+    #[test]
+    fn tests_that_no_program_has_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str| {
+            let tests = folder.path().join(name).join("tests");
+            std::fs::create_dir_all(&tests).unwrap();
+            tests
+        };
+        let one = of("one");
+        std::fs::write(one.join("all.rs"), "//! All.\n\nmod first;\nmod second;\n").unwrap();
+        for name in ["first.rs", "second.rs", "third.rs", "third.ptx"] {
+            std::fs::write(one.join(name), "").unwrap();
+        }
+        // Each of these files is a program.
+        std::fs::write(of("other").join("first.rs"), "").unwrap();
+        let problems = unlisted_tests(folder.path()).unwrap();
+        let [problem] = &problems[..] else {
+            panic!("{problems:?}");
+        };
+        assert!(
+            problem.ends_with("one/tests/third.rs: tests/all.rs does not list it"),
+            "{problem}"
+        );
     }
 }

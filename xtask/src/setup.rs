@@ -212,14 +212,15 @@ const MDBOOK: Tool = Tool {
     needed_for: "the site of README.md and docs",
 };
 
+/// Not optimized: that takes longer than all the checks together.
 const MACHETE: Tool = Tool {
     name: "cargo-machete",
     version: "0.9.2",
-    options: &[],
+    options: &["--debug"],
     needed_for: "the search for unused dependencies",
 };
 
-/// Not optimized: that takes longer than all the checks together.
+/// Likewise.
 const DENY: Tool = Tool {
     name: "cargo-deny",
     version: "0.20.2",

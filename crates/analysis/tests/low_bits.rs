@@ -2,8 +2,7 @@
 //! computes: random kernels with branches, loops, predicated instructions and
 //! registers that are used again for something else.
 
-#[path = "../../emulate/tests/common/mod.rs"]
-mod common;
+use crate::common;
 
 use analysis::{Analysis, ModuleSymbols};
 use common::{Bench, P};

@@ -1,7 +1,7 @@
 //! The engine on kernels as the compiler writes them: grid-stride loop, struct
 //! parameter, call, pointer table, product, block reduction.
 
-mod common;
+use crate::common;
 
 use common::{Bench, P, compile, named};
 

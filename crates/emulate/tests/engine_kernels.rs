@@ -1,7 +1,7 @@
 //! The engine on kernels of many kinds, compiled by the real compiler for an
 //! old and a new target. Expected results are computed here.
 
-mod common;
+use crate::common;
 
 use common::{Bench, P, compile};
 use emulate::engine::{FaultKind, Program};

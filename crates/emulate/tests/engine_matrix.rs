@@ -2,7 +2,7 @@
 //! (9.7.14.5, "Matrix Fragments for mma"), and the result is compared with a
 //! product of integers.
 
-mod common;
+use crate::common;
 
 use common::{Bench, P};
 

@@ -2,7 +2,7 @@
 //! H200 computes (driver 580): of inputs from a generator of numbers, some
 //! results, or a digest of them.
 
-mod common;
+use crate::common;
 
 use common::{Bench, P};
 

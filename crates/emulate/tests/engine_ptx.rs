@@ -2,7 +2,7 @@
 //! instructions of the device ABI of instrumented modules, asynchronous
 //! copies, matrices.
 
-mod common;
+use crate::common;
 
 use common::{Bench, P};
 use emulate::engine::{FaultKind, LoadError, Program};

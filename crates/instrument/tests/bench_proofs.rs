@@ -2,7 +2,7 @@
 //! bounds: those whose addresses follow from the launch, with the bench's
 //! buffers; and none with a buffer that is one byte too small.
 
-mod common;
+use crate::common;
 
 use instrument::{LaunchShape, Program, Reason};
 use std::path::Path;

@@ -4,7 +4,7 @@
 //! out, or is about something else; a record that is not written; something that
 //! is no longer true where it is used.
 
-mod common;
+use crate::common;
 
 use common::defects::refuse_each;
 

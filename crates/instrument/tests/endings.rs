@@ -1,6 +1,6 @@
 //! A record is written before what may end the kernel, and once.
 
-mod common;
+use crate::common;
 
 use common::defects::refuse_each;
 

@@ -1,7 +1,7 @@
 //! What the pass `fence` makes is contained, and ptxas takes it; what it refuses
 //! has a reason; and whatever is altered in a fence, the verifier notices.
 
-mod common;
+use crate::common;
 
 use instrument::{FenceError, FenceForm, fence, verify_contained};
 use std::collections::BTreeMap;

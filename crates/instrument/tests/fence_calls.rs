@@ -1,7 +1,7 @@
 //! Calls, frames and tables of addresses in what the pass `fence` makes: ptxas
 //! takes it, and the verifier takes nothing that is a little different.
 
-mod common;
+use crate::common;
 
 use instrument::{FenceForm, FencedVariable, Holder, Relocation, fence, verify_contained};
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Fenced kernels look whether they must end, and read nothing that others
 //! left: whatever is altered in what does that, the verifier notices.
 
-mod common;
+use crate::common;
 
 use instrument::{FenceForm, fence, verify_contained};
 

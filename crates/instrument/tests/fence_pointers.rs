@@ -1,7 +1,7 @@
 //! Pointers that are fenced where they are made: which are, that ptxas takes
 //! them, and that the verifier refuses whatever looks like one and is none.
 
-mod common;
+use crate::common;
 
 use instrument::{FenceForm, fence, verify_contained};
 

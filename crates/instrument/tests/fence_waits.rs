@@ -1,7 +1,7 @@
 //! Which kernels are proved to end although their threads wait for each other in
 //! hardware: each kernel that may not end is named, and none that does.
 
-mod common;
+use crate::common;
 
 use instrument::{Contained, Ends, FenceForm, fence, verify_contained};
 use std::collections::BTreeMap;

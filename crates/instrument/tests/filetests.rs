@@ -10,7 +10,7 @@
 //!
 //! `RINGFENCE_BLESS=1` rewrites the SITE and ENTRY lines.
 
-mod common;
+use crate::common;
 
 use instrument::{EntryPlan, Instrumented};
 use model::AccessSite;

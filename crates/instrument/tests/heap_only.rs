@@ -1,7 +1,7 @@
 //! Modules in which only calls of `malloc` and `free` are changed, so that they
 //! go to the device heap: `--protect watch` alone does this.
 
-mod common;
+use crate::common;
 
 use instrument::{Instrumented, Options, instrument, verify_heap_calls};
 use model::Checked;

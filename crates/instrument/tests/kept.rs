@@ -1,7 +1,7 @@
 //! What is kept of an instrumented module is what was made of it, for all real
 //! modules: one that is written and never read again would be made anew each time.
 
-mod common;
+use crate::common;
 
 use instrument::{Options, from_bytes, instrument, to_bytes};
 

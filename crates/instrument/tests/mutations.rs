@@ -4,7 +4,7 @@
 //! left out and exchanged. The verifier must refuse each result,
 //! or the defect must be harmless for a reason that is listed here.
 
-mod common;
+use crate::common;
 
 use model::layout::shadow::Encoding;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 //! and launches that do not. None of the latter may be proved; the former
 //! that are listed must be.
 
-mod common;
+use crate::common;
 
 use instrument::LaunchShape;
 

@@ -1,7 +1,7 @@
 //! Properties over random modules: the pass never panics, and what it makes
 //! of any module that parses passes the verifier.
 
-mod common;
+use crate::common;
 
 use proptest::prelude::*;
 use proptest::sample::Index;

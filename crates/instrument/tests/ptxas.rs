@@ -2,7 +2,7 @@
 //! module: our own kernels as nvcc compiles them for several targets, and
 //! whatever corpora lie in `target/corpora`.
 
-mod common;
+use crate::common;
 
 use model::layout::shadow::Encoding;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The verifier must not accept residual copies that leave out a check which is
 //! needed, nor tables that fit them badly.
 
-mod common;
+use crate::common;
 
 use instrument::Instrumented;
 use model::SiteId;

@@ -1,6 +1,6 @@
 //! A thread that has failed a check does not go round a loop for ever.
 
-mod common;
+use crate::common;
 
 use common::defects::refuse_each;
 

@@ -1,7 +1,7 @@
 //! The verifier must not accept what is wrong: each case breaks one thing in
 //! a good output.
 
-mod common;
+use crate::common;
 
 const SOURCE: &str = "\
 .version 7.0

@@ -1,7 +1,7 @@
 //! What the plugin allocates is enough for a container without device files, and
 //! no container gets more than that, whatever it does.
 
-mod support;
+use crate::support;
 
 use plugin::api::ContainerAllocateResponse;
 use std::io::{BufRead, BufReader};

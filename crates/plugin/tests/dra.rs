@@ -1,7 +1,7 @@
 //! The driver of dynamic resource allocation between a kubelet, an API server and a
 //! manager.
 
-mod support;
+use crate::support;
 
 use plugin::api::{ContainerAllocateResponse, Mount};
 use plugin::dra::{DRIVER, api};

@@ -1,6 +1,6 @@
 //! The plugin between a kubelet and a manager.
 
-mod support;
+use crate::support;
 
 use plugin::api;
 use std::os::unix::fs::MetadataExt;

@@ -1,7 +1,7 @@
 //! The manifests in `deploy/kubernetes`: they fit each other, the commands that
 //! they start, and what the plugin answers.
 
-mod support;
+use crate::support;
 
 use plugin::{api, dra};
 use saphyr::{LoadableYamlNode, Yaml};

@@ -4,7 +4,7 @@
 //! (api/openapi-spec/swagger.json); then `resource.schema.json` is compared with it,
 //! and objects are checked against both.
 
-mod support;
+use crate::support;
 
 use plugin::dra::{DEVICES_PER_SLICE, Pool, Sharing, resource_slices};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! `deploy/slurm` in a cluster of one node, which is this machine, with Debian's
 //! Slurm.
 
-mod support;
+use crate::support;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! PTX that compilers wrote: the fixtures beside this test, and the corpora
 //! that `cargo xtask corpora` makes.
 
-mod support;
+use crate::support;
 
 #[test]
 fn fixtures_are_read_and_classified() {

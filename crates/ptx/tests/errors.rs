@@ -2,7 +2,7 @@
 //! people to review, `errors/NAME.expected`. RINGFENCE_BLESS=1 rewrites the
 //! latter.
 
-mod support;
+use crate::support;
 
 use std::path::Path;
 

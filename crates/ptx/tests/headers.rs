@@ -2,7 +2,7 @@
 //! PTX ISA, holds a sample of nearly every form of the newer instructions;
 //! the others show how libraries write PTX by hand.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! ptxas is the judge of what PTX is: what it accepts must parse, and
 //! constants must have the values that it gives them.
 
-mod support;
+use crate::support;
 
 use object::{Object, ObjectSection};
 use std::process::Command;
