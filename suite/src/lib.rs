@@ -6,6 +6,7 @@
 //! the JSON report. It must never get a verdict in any other way, so that the
 //! results also hold for a user.
 
+pub mod alone;
 pub mod attacks;
 pub mod case;
 pub mod compare;

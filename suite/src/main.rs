@@ -2,11 +2,11 @@
 
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use suite::compile::{Linkage, Toolchain};
-use suite::{case, compare, compile, foreign, opencl, results, run, tenants};
+use suite::{alone, case, compare, compile, foreign, opencl, results, run, tenants};
 
 #[derive(Parser)]
 #[command(about = "Detection cases for Ringfence, each with a twin that must stay silent.")]
@@ -182,6 +182,10 @@ struct RunArguments {
     /// Seconds that one run of one program may take.
     #[arg(long, default_value_t = 60)]
     timeout: u64,
+    /// Run the twins with a bug and their good twins under this protection alone, and
+    /// count what it finds.
+    #[arg(long, value_name = "PROTECTION")]
+    alone: Option<String>,
     /// The programs that do not work as tenants.
     #[arg(long, default_value_t = format!("suite/cases/{}", tenants::LIST))]
     not_as_tenants: String,
@@ -313,6 +317,7 @@ fn run_suite(arguments: RunArguments) -> Result<bool> {
         filter,
         jobs,
         timeout,
+        alone,
         not_as_tenants,
     } = arguments;
     let limit = Duration::from_secs(timeout);
@@ -321,8 +326,8 @@ fn run_suite(arguments: RunArguments) -> Result<bool> {
         RunDevice::Gpu => Device::Gpu,
         RunDevice::Tenant => {
             ensure!(
-                settings.is_empty() && json.is_none(),
-                "--set and --json do not work with --device tenant; remove them"
+                settings.is_empty() && json.is_none() && alone.is_none(),
+                "--set, --json and --alone do not work with --device tenant; remove them"
             );
             return run_as_tenants(&tenants::Options {
                 cases,
@@ -343,6 +348,9 @@ fn run_suite(arguments: RunArguments) -> Result<bool> {
         jobs,
         limit,
     };
+    if let Some(protection) = alone {
+        return run_alone(&options, &protection, json.as_deref());
+    }
     let results = run::run(&options, &|line| println!("{line}"))?;
     let summary = &results.summary;
     println!(
@@ -361,6 +369,24 @@ fn run_suite(arguments: RunArguments) -> Result<bool> {
         results.write(&json)?;
     }
     Ok(summary.failed == 0)
+}
+
+/// Runs built cases under one protection.
+fn run_alone(options: &run::Options, protection: &str, json: Option<&Path>) -> Result<bool> {
+    let results = alone::run(options, protection, &|line| println!("{line}"))?;
+    let summary = &results.summary;
+    println!(
+        "{protection} alone: findings in {} of {} bad twins, as expected in {}, {} false alarms, on {}",
+        summary.detected,
+        summary.cases,
+        summary.exact,
+        summary.false_alarms,
+        results.provenance.device
+    );
+    if let Some(json) = json {
+        results.write(json)?;
+    }
+    Ok(summary.false_alarms == 0)
 }
 
 fn act(command: Command) -> Result<bool> {

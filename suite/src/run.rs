@@ -79,9 +79,7 @@ pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<SuiteResu
         ringfence: absolute(&options.ringfence, "ringfence command")?,
         ..options.clone()
     };
-    let scratch = std::env::temp_dir().join(format!("ringfence-suite-{}", std::process::id()));
-    std::fs::create_dir_all(&scratch)
-        .with_context(|| format!("failed to make {}", scratch.display()))?;
+    let scratch = tempfile::tempdir().context("no place for reports")?;
     let tasks: Vec<Task> = manifest
         .cases
         .iter()
@@ -97,7 +95,7 @@ pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<SuiteResu
     ensure!(!tasks.is_empty(), "no case matches the filter");
 
     let judged = in_parallel(options.jobs, &tasks, |task| {
-        let one = judge_task(options, &manifest, task, &scratch)
+        let one = judge_task(options, &manifest, task, scratch.path())
             .with_context(|| format!("in the case {}", task.case.name))?;
         print(&format!(
             "{} {:<48} {} ({:.1} s)",
@@ -112,8 +110,6 @@ pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<SuiteResu
         ));
         Ok(one)
     });
-    // Only scratch files of this run lie there.
-    let _ = std::fs::remove_dir_all(&scratch);
     Ok(summarize(judged?, manifest.api, manifest.commit))
 }
 
@@ -346,7 +342,7 @@ fn not_runnable(task: &Task<'_>, program: String, lacks: String) -> Judged {
 }
 
 /// How a program is started.
-enum Mode<'a> {
+pub(crate) enum Mode<'a> {
     /// Without Ringfence.
     Native,
     /// Under Ringfence, its kernels as they are.
@@ -355,7 +351,7 @@ enum Mode<'a> {
     Checked(&'a Path),
 }
 
-fn start(
+pub(crate) fn start(
     options: &Options,
     manifest: &Manifest,
     program: &Program,
@@ -413,7 +409,7 @@ pub(crate) fn in_front(folder: &Path) -> Result<OsString> {
     })
 }
 
-fn read_report(path: &Path) -> Result<Option<Report>> {
+pub(crate) fn read_report(path: &Path) -> Result<Option<Report>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(serde_json::from_str(&text).with_context(|| {
             format!("the report is not of a form that is known:\n{text}")

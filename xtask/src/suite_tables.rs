@@ -155,6 +155,15 @@ fn rows(results: Option<&Value>) -> Result<&[Value]> {
     }
 }
 
+/// Protections whose results alone are columns of the second part, where they are
+/// committed: what the column is called, and the file.
+const ALONE: &[(&str, &str)] = &[
+    ("`shadow`, CPU device", "suite-shadow-cpu.json"),
+    ("`shadow`, GPU", "suite-shadow-gpu.json"),
+    ("`pages`, CPU device", "suite-pages-cpu.json"),
+    ("`pages`, GPU", "suite-pages-gpu.json"),
+];
+
 struct Tables {
     columns: Vec<(&'static str, Column)>,
     notes: Vec<String>,
@@ -286,7 +295,15 @@ pub fn paper(results: &Path, published: &Path) -> Result<String> {
 ///
 /// A file is not of its form.
 pub fn rest(results: &Path) -> Result<String> {
-    let tables = Tables::read(results)?;
+    let mut tables = Tables::read(results)?;
+    for (name, file) in ALONE {
+        if let Some(alone) = read(&results.join(file))? {
+            let column = Column::compared(Some(&alone), "found")?;
+            tables
+                .columns
+                .insert(tables.columns.len() - 2, (name, column));
+        }
+    }
     let mut out = tables.head("category", &[]);
     let known = |group: &str| GROUPS.iter().any(|(name, _)| *name == group);
     for (group, name) in GROUPS.iter().filter(|(group, _)| tables.have(group)) {
@@ -297,6 +314,11 @@ pub fn rest(results: &Path) -> Result<String> {
         );
     }
     let _ = writeln!(out, "| **all** |{}", tables.cells(|group, _| known(group)));
+    if tables.columns.iter().any(|(name, _)| name.starts_with('`')) {
+        out += "\n`shadow` and `pages`: this protection alone; any finding in the program with the bug \
+                counts. They are for accesses to global memory that leave every allocation, or that come \
+                after a free.\n";
+    }
     let missing = missing(results)?;
     if !missing.is_empty() {
         out += "\nNot found yet, or not judged right:\n\n";
@@ -356,6 +378,25 @@ mod tests {
             "{table}"
         );
         assert!(table.contains("* `bad_y`: not yet"), "{table}");
+    }
+
+    #[test]
+    fn protections_alone_are_columns_where_they_were_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let results = json!({"rows": [
+            {"case": "x", "group": "global", "category": "g", "found": true},
+            {"case": "y", "group": "global", "category": "g", "found": false},
+        ]});
+        let name = folder.path().join("suite-pages-gpu.json");
+        std::fs::write(name, results.to_string()).unwrap();
+        let table = rest(folder.path()).unwrap();
+        assert!(
+            table.contains("| Ringfence, GPU | `pages`, GPU | compute-sanitizer |"),
+            "{table}"
+        );
+        let row = "| global memory, by every kind of pointer | – | – | 1/2 | – | – |";
+        assert!(table.contains(row), "{table}");
+        assert!(table.contains("this protection alone"), "{table}");
     }
 
     #[test]
