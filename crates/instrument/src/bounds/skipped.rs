@@ -5,6 +5,10 @@
 //! check. But the results of a load must be set before it, one instruction a
 //! register. So loads are skipped where their check has few results in all;
 //! several loads share the sink of one check.
+//!
+//! Atomic operations are skipped in any case, as far as a move can set their
+//! results: the sink is all threads', so what one of them leaves there decides
+//! how often another one tries its compare-and-swap.
 
 use super::plan::{Plan, Planned};
 use super::predicated_off::is_read;
@@ -30,30 +34,54 @@ impl Plan {
             results.is_some_and(|results| results <= RESULTS)
         };
         for access in &mut self.accesses {
+            let group = &mut self.groups[access.group as usize];
             if skips(access.group) {
                 access.policy = FailurePolicy::Skipped;
-                let group = &mut self.groups[access.group as usize];
                 (group.redirects, group.skips) = (false, true);
+            } else if is_skipped_atomic(analysis, access) {
+                access.policy = FailurePolicy::Skipped;
+                group.skips = true;
             }
         }
     }
 }
 
-/// How many registers must be set where an access is skipped; `None` if it goes
-/// to a sink, or has another policy.
+/// Whether an access would go to a sink and can be skipped, if its results can
+/// be set.
+fn is_skippable(analysis: &Analysis<'_, '_>, access: &Planned) -> bool {
+    let info = analysis.code.info(access.instruction as usize);
+    access.policy == FailurePolicy::Redirected
+        && info.is_some_and(|info| {
+            info.predication == Predication::Lane
+                && info.accesses.iter().all(|access| !access.asynchronous)
+                && info.accesses.len() == 1
+        })
+}
+
+/// Whether it is an atomic operation that is skipped, whatever becomes of the
+/// other accesses of its check.
+fn is_skipped_atomic(analysis: &Analysis<'_, '_>, access: &Planned) -> bool {
+    let inst = &analysis.code.instructions[access.instruction as usize];
+    inst.instruction.opcode.mnemonic() == Mnemonic::Atom
+        && is_set_by_move(inst.register_bytes)
+        && is_skippable(analysis, access)
+}
+
+/// Whether a move can write zero to registers of this size.
+fn is_set_by_move(bytes: u8) -> bool {
+    matches!(bytes, 2 | 4 | 8)
+}
+
+/// How many registers must be set before an access that is skipped; `None` if it
+/// goes to a sink, or has another policy.
 fn results_of(analysis: &Analysis<'_, '_>, access: &Planned) -> Option<usize> {
     let index = access.instruction as usize;
     let inst = &analysis.code.instructions[index];
-    let info = analysis.code.info(index)?;
-    let is_skippable = access.policy == FailurePolicy::Redirected
-        && info.predication == Predication::Lane
-        && info.accesses.iter().all(|access| !access.asynchronous)
-        && info.accesses.len() == 1;
     match inst.instruction.opcode.mnemonic() {
-        _ if !is_skippable => None,
+        _ if !is_skippable(analysis, access) => None,
         Mnemonic::St | Mnemonic::Red => Some(0),
-        // A move cannot write zero to registers of other sizes.
-        Mnemonic::Ld | Mnemonic::Ldu if matches!(inst.register_bytes, 2 | 4 | 8) => {
+        Mnemonic::Atom if is_set_by_move(inst.register_bytes) => Some(0),
+        Mnemonic::Ld | Mnemonic::Ldu if is_set_by_move(inst.register_bytes) => {
             let references = analysis.code.references_of(index).iter();
             let written = references.filter(|reference| reference.role == Role::Write);
             let mut count = 0;
