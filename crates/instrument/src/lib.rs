@@ -24,6 +24,7 @@ mod shadow;
 mod sites;
 mod support;
 mod verify;
+mod wrappers;
 
 pub use analysis::{BoundedPointer, Input, LaunchShape, Lost, Program, Values};
 pub use contained::{Contained, Ends, Waiting, verify_contained};
@@ -36,6 +37,7 @@ pub use kept::{from_bytes, to_bytes};
 pub use output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason, Residual};
 pub use parameters::ParameterSlot;
 pub use verify::{VerifyError, verify, verify_heap_calls, verify_output, verify_shadow};
+pub use wrappers::without_wrappers;
 
 /// Where the parameters of a kernel lie in the block that a launch passes, and
 /// the bytes of the block.

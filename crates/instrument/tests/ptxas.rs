@@ -46,6 +46,7 @@ fn judge(path: &Path) -> Option<String> {
     let what = path.display().to_string();
     let source = std::fs::read_to_string(path).expect("a readable file");
     let original = common::assemble(&source);
+    let source = instrument::without_wrappers(&source).unwrap_or(source);
     let done = common::instrument(&what, &source);
     let shadow = common::shadow(&what, &source, Encoding::Block256);
     let instrumented = common::assemble(&done.text).and_then(|()| match &original {

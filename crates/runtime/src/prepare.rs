@@ -107,10 +107,11 @@ pub(crate) fn prepare(
             trap,
             shadow,
         };
-        texts
-            .iter()
-            .map(|text| instrument::instrument(text, &options))
-            .collect()
+        let one = |text: &String| match without_wrappers(text, wanted) {
+            Some(text) => instrument::instrument(&text, &options),
+            None => instrument::instrument(text, &options),
+        };
+        texts.iter().map(one).collect()
     };
     let make = || {
         let made = instrumented(checked);
@@ -152,6 +153,16 @@ pub(crate) fn prepare(
             (UncheckedReason::NotInstrumentable, error.to_string()),
             Some(texts),
         ),
+    }
+}
+
+/// The text in which the wrappers of single instructions lie where they are
+/// called, so that findings name the line of the call; `None` if there are none,
+/// or if the driver may get the program's own text.
+fn without_wrappers(text: &str, wanted: Wanted) -> Option<String> {
+    match wanted {
+        Wanted::Bounds { .. } => instrument::without_wrappers(text),
+        Wanted::Nothing | Wanted::Look | Wanted::DeviceHeap => None,
     }
 }
 
