@@ -4,7 +4,9 @@
 //! Other functions without a definition are no sign of it: the driver itself
 //! provides `malloc`, `vprintf`, `cudaGraphSetConditional` and more.
 
+use analysis::mentioned;
 use ptx::{Item, Linkage, Module};
+use rustc_hash::FxHashSet;
 
 /// What all functions of the library's second version begin with. Drivers that
 /// Ringfence supports have no other interface for compilers of CUDA 12 and
@@ -31,13 +33,44 @@ pub(crate) fn called<'a>(module: &Module<'a>) -> Option<&'a str> {
     })
 }
 
-fn is_of_library(name: &str) -> bool {
+/// The kernels of a module that others of it may launch: those that code or
+/// initializers mention, where the library is called.
+pub(crate) fn launched<'a>(module: &Module<'a>) -> FxHashSet<&'a str> {
+    if called(module).is_none() {
+        return FxHashSet::default();
+    }
+    let mentioned = mentioned(module);
+    let kernels = module.functions().filter(|function| function.is_entry);
+    kernels
+        .map(|function| function.name)
+        .filter(|name| mentioned.contains(name))
+        .collect()
+}
+
+/// Whether a name is that of one of the library's functions.
+pub(crate) fn is_of_library(name: &str) -> bool {
     let plain = name.strip_suffix("_ptsz").unwrap_or(name);
     name.starts_with(SECOND) || FIRST.contains(&plain)
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn kernels_that_others_launch_are_mentioned_where_the_library_is() {
+        let launched = |text: &str| {
+            let text = format!(".version 8.0\n.target sm_80\n.address_size 64\n{text}\n");
+            let module = ptx::parse(&text).expect("it parses");
+            let mut names: Vec<_> = super::launched(&module).into_iter().collect();
+            names.sort_unstable();
+            names.join(" ")
+        };
+        let kernels = ".entry child() { ret; } .entry other() { ret; }
+.entry parent() { .reg .b64 %rd<2>; mov.u64 %rd1, child; ret; }";
+        let library = ".extern .func (.param .b64 r) cudaGetParameterBufferV2 (.param .b64 p);";
+        assert_eq!(launched(&format!("{library}\n{kernels}")), "child");
+        assert_eq!(launched(kernels), "");
+    }
+
     #[test]
     fn only_functions_of_the_library_that_others_define_count() {
         let called = |text: &str| {

@@ -147,4 +147,30 @@ ret;
             named(&[Space::Global, Space::Local])
         );
     }
+
+    #[test]
+    fn kernels_that_kernels_launch_are_checked_in_place() {
+        let launches = "
+.visible .entry parent()
+{
+.reg .b64 %rd<2>;
+mov.u64 %rd1, k;
+{ .param .b64 param0; st.param.b64 [param0], %rd1; .param .b64 retval0;
+call.uni (retval0), cudaGetParameterBuffer, (param0); }
+ret;
+}
+";
+        let declared = ".extern .func (.param .b64 out) cudaGetParameterBuffer(.param .b64 f);\n";
+        let (head, body) = ALL.split_once(".const").unwrap();
+        let source = format!("{head}{declared}.const{body}{launches}");
+        let made = instrument(&source, &Options::default()).unwrap();
+        verify(&source, &made.text).unwrap();
+        let of = |text: &str| {
+            let from = text.find(".entry k(").unwrap();
+            text[from..from + text[from..].find("\n}").unwrap()].to_owned()
+        };
+        assert!(of(&made.text).contains(protocol::register::SITE));
+        let unchecked = made.text.replacen(&of(&made.text), &of(&source), 1);
+        assert!(verify(&source, &unchecked).is_err());
+    }
 }

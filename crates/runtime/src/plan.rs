@@ -70,6 +70,8 @@ impl ModulePlan {
                 .sites
                 .iter()
                 .any(|site| part.entries.iter().all(|entry| entry.name != site.function));
+            // Kernels that others launch are checked in place, as functions are.
+            instruments_functions |= part.device_runtime.is_some() && !part.sites.is_empty();
             uses_lookups |= part.sites.iter().any(|site| {
                 !matches!(
                     site.provenance,

@@ -5,6 +5,7 @@
 use super::across::FunctionSummary;
 use super::plan::callees;
 use crate::device_heap;
+use crate::device_runtime;
 use crate::output::EntryPlan;
 use model::KernelCoverage;
 use ptx::Module;
@@ -32,14 +33,22 @@ impl Done {
     }
 }
 
-/// Adds to each entry the facts about its callees.
-pub(super) fn finish_entries(entries: &mut [EntryPlan], functions: &FxHashMap<String, Done>) {
+/// Adds to each entry the facts about its callees, and about the entries that it may
+/// launch, which are checked in its launch.
+pub(super) fn finish_entries(
+    entries: &mut [EntryPlan],
+    functions: &FxHashMap<String, Done>,
+    launched: &FxHashSet<&str>,
+) {
     for entry in entries {
         let Some(own) = functions.get(&entry.name) else {
             continue;
         };
         entry.coverage = own.coverage.clone();
-        let direct: FxHashSet<&str> = own.calls.iter().map(String::as_str).collect();
+        let mut direct: FxHashSet<&str> = own.calls.iter().map(String::as_str).collect();
+        if !launched.is_empty() && may_launch(own, functions) {
+            direct.extend(launched);
+        }
         for callee in direct
             .iter()
             .filter(|name| **name != entry.name)
@@ -57,6 +66,26 @@ pub(super) fn finish_entries(entries: &mut [EntryPlan], functions: &FxHashMap<St
             }
         }
     }
+}
+
+/// Whether a function may call the library that launches kernels.
+fn may_launch(own: &Done, functions: &FxHashMap<String, Done>) -> bool {
+    let mut seen: FxHashSet<&str> = FxHashSet::default();
+    let mut stack = vec![own];
+    while let Some(done) = stack.pop() {
+        if done.calls_unknown {
+            return true;
+        }
+        for name in &done.calls {
+            if device_runtime::is_of_library(name) {
+                return true;
+            }
+            if seen.insert(name) {
+                stack.extend(functions.get(name));
+            }
+        }
+    }
+    false
 }
 
 /// Whether a function with checks calls itself, directly or indirectly, or

@@ -61,7 +61,7 @@ use model::{Checked, KernelCoverage, SiteId};
 use plan::Plan;
 use ptx::{Function, Item, Module};
 use residual::Elided;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented, Error> {
     let module = ptx::parse(source).map_err(Error::Syntax)?;
@@ -100,6 +100,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         heap: device_heap::applies(&module),
         uses_device_heap: false,
         lost: Vec::new(),
+        launched: device_runtime::launched(&module),
     };
     let with_bodies = module.items.iter().filter_map(|item| match item {
         Item::Function(function) if function.body.is_some() => Some(function),
@@ -139,6 +140,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         heap,
         uses_device_heap,
         lost,
+        launched,
         shadow,
         ..
     } = pass;
@@ -153,7 +155,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
     if !heap {
         finish_allocations(&mut entries, &functions, &module);
     }
-    finish_entries(&mut entries, &functions);
+    finish_entries(&mut entries, &functions, &launched);
     Ok(Instrumented {
         text: out,
         tag,
@@ -193,6 +195,8 @@ struct Pass<'x, 'a> {
     uses_device_heap: bool,
     /// See [`Instrumented::lost`].
     lost: Vec<(SiteId, Lost)>,
+    /// Kernels that others of the module may launch.
+    launched: FxHashSet<&'a str>,
 }
 
 impl<'x, 'a> Pass<'x, 'a> {
@@ -244,8 +248,15 @@ impl<'x, 'a> Pass<'x, 'a> {
         let checked = summary.changes();
         self.helpers_needed |= checked;
         if function.is_entry {
-            self.original(&summary);
-            let launch_parameter = self.launch_parameter(&mut summary);
+            let is_launched_by_kernels = checked && self.launched.contains(function.name);
+            if !is_launched_by_kernels {
+                self.original(&summary);
+            }
+            let launch_parameter = self.launch_parameter(&mut summary, is_launched_by_kernels);
+            if is_launched_by_kernels {
+                // Nobody passes bounds to it.
+                self.body(&summary, function.span.start, &Patch::default());
+            }
             let proof = self.proof(&summary);
             let mut residual = None;
             if checked {
@@ -297,13 +308,18 @@ impl<'x, 'a> Pass<'x, 'a> {
         }
     }
 
-    /// The slot of an entry's launch parameter; `None` if it does not fit.
-    fn launch_parameter(&mut self, summary: &mut FunctionSummary<'_, '_>) -> Option<ParameterSlot> {
+    /// The slot of an entry's launch parameter; `None` if it does not fit, or if
+    /// kernels launch the entry, which do not know its bounds.
+    fn launch_parameter(
+        &mut self,
+        summary: &mut FunctionSummary<'_, '_>,
+        is_launched_by_kernels: bool,
+    ) -> Option<ParameterSlot> {
         let offset = summary.parameter_bytes.next_multiple_of(8);
         let size = launch_size(&summary.plan);
         let architecture = self.module.architecture();
         let limit = parameters::limit(self.module.version, architecture);
-        summary.plan.launch = offset.saturating_add(size) <= limit;
+        summary.plan.launch = !is_launched_by_kernels && offset.saturating_add(size) <= limit;
         let needs_bounds = summary.plan.shadow.is_none() && !summary.plan.roots.is_empty();
         if !summary.plan.launch && needs_bounds {
             // Lookup mode: the device finds the bounds and must report them.

@@ -3,6 +3,7 @@
 use super::calls::{self, Callees, Order, Reliance};
 use super::facts::own_frame;
 use super::{Errors, Wanted, checks, residual, statements, through};
+use crate::device_runtime;
 use crate::output::EntryPlan;
 use crate::protocol::{FREE, MALLOC};
 use crate::support;
@@ -38,6 +39,8 @@ pub(super) struct Judge<'x, 'a> {
     endings: Endings<'a>,
     /// Names that the source mentions otherwise than to call them.
     mentioned: FxHashSet<&'a str>,
+    /// Kernels that others of the module may launch.
+    launched: FxHashSet<&'a str>,
     checks: bool,
     /// Checks are against shadow memory.
     shadow: Option<Encoding>,
@@ -76,6 +79,7 @@ impl<'x, 'a> Judge<'x, 'a> {
             callees: Callees::of(old, new),
             endings: Endings::of(old),
             mentioned: mentioned(old),
+            launched: device_runtime::launched(old),
             checks: wanted != Wanted::HeapCalls,
             shadow: match wanted {
                 Wanted::Shadow(encoding) => Some(encoding),
@@ -184,7 +188,9 @@ impl<'x, 'a> Judge<'x, 'a> {
     /// Judges an item that the source has.
     fn item(&mut self, old_item: &'x Item<'a>, item: &'x Item<'a>, errors: &mut Errors<'_>) {
         match (old_item, item) {
-            (Item::Function(original), Item::Function(function)) if !original.is_entry => {
+            (Item::Function(original), Item::Function(function))
+                if !original.is_entry || self.is_launched_by_kernels(original) =>
+            {
                 self.function((original, function), errors);
             }
             (Item::Function(original), Item::Function(function))
@@ -206,7 +212,13 @@ impl<'x, 'a> Judge<'x, 'a> {
         }
     }
 
-    /// Judges a function that is no entry, in its place.
+    /// Whether kernels may launch an entry, which then must have its checks in
+    /// place: they launch no copy.
+    fn is_launched_by_kernels(&self, function: &Function<'_>) -> bool {
+        self.checks && self.launched.contains(function.name)
+    }
+
+    /// Judges a function, in its place.
     fn function(&mut self, pair: Pair<'x, 'a>, errors: &mut Errors<'_>) {
         let (original, function) = pair;
         let head = |f: &Function<'_>, source: &str| {
