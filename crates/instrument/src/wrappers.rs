@@ -28,6 +28,11 @@ const PREFIX: &str = "%wrapped";
 /// The module with its wrappers in place of their calls; `None` if there are
 /// none, which is so of modules that were compiled without `-G`.
 pub fn without_wrappers(source: &str) -> Option<String> {
+    // Parsing takes long, and few modules are such.
+    let (_, target) = source.split_once(".target")?;
+    if !target.lines().next()?.contains("debug") {
+        return None;
+    }
     let mut text = None;
     for round in 0..ROUNDS {
         let of = text.as_deref().unwrap_or(source);
