@@ -33,30 +33,31 @@ struct Fixup<'a> {
 impl<'a> Sections<'a> {
     /// The sections of a module; `None` if there is no `.debug_info`.
     pub fn of(module: &Module<'a>) -> Result<Option<Sections<'a>>, Error> {
+        let texts = module.items.iter().filter_map(|item| match item {
+            Item::Other(span) => Some(span.text(module.source)),
+            _ => None,
+        });
+        let texts = texts.filter_map(|text| {
+            let (name, body) = text.strip_prefix(".section")?.split_once('{')?;
+            Some((name.trim(), body.strip_suffix('}').unwrap_or(body)))
+        });
+        let texts: Vec<(&str, &str)> = texts.collect();
+        // (With `-lineinfo` there are names of functions only, and many of them.)
+        if !texts.iter().any(|(name, _)| *name == ".debug_info") {
+            return Ok(None);
+        }
         let mut sections = Sections::default();
         let mut fixups = Vec::new();
-        for item in &module.items {
-            let Item::Other(span) = item else { continue };
-            let text = span.text(module.source);
-            let Some(rest) = text.strip_prefix(".section") else {
-                continue;
-            };
-            let Some((name, body)) = rest.split_once('{') else {
-                continue;
-            };
-            let body = body.strip_suffix('}').unwrap_or(body);
+        for (name, body) in texts {
             let start = body.as_ptr() as usize - module.source.as_ptr() as usize;
             sections
-                .section(name.trim(), body, &mut fixups)
+                .section(name, body, &mut fixups)
                 .map_err(|(offset, text)| Error::Statement {
                     line: LineIndex::new(module.source)
                         .position(u32::try_from(start + offset).unwrap_or(u32::MAX))
                         .line,
                     text: text.to_string(),
                 })?;
-        }
-        if !sections.bytes.contains_key(".debug_info") {
-            return Ok(None);
         }
         for function in module.functions() {
             for (_, statement) in function.statements() {
@@ -94,12 +95,13 @@ impl<'a> Sections<'a> {
     ) -> Result<(), (usize, &'a str)> {
         let mut bytes = self.bytes.remove(name).unwrap_or_default();
         self.numbers.insert(name, 0);
+        let has_comments = body.contains("//");
         for line in body.lines() {
-            // (One byte is found faster than two, and comments are rare.)
-            let line = match line.contains('/') {
-                true => line.split("//").next().unwrap_or_default().trim(),
-                false => line.trim(),
+            let line = match has_comments {
+                true => line.split("//").next().unwrap_or_default(),
+                false => line,
             };
+            let line = line.trim_ascii();
             if line.is_empty() {
                 continue;
             }
@@ -108,7 +110,8 @@ impl<'a> Sections<'a> {
                 self.numbers.insert(label.trim(), bytes.len() as u64);
                 continue;
             }
-            let (kind, list) = line.split_once(char::is_whitespace).ok_or(fail)?;
+            let blank = line.bytes().position(|byte| byte.is_ascii_whitespace());
+            let (kind, list) = line.split_at(blank.ok_or(fail)?);
             let width = match kind {
                 ".b8" => 1,
                 ".b16" => 2,
@@ -117,7 +120,7 @@ impl<'a> Sections<'a> {
                 _ => return Err(fail),
             };
             for value in list.trim_end_matches([';', ',']).split(',') {
-                let value = value.trim();
+                let value = value.trim_ascii();
                 let at = bytes.len();
                 bytes.resize(at + width, 0);
                 if let Some(number) = number(value) {

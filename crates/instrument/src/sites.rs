@@ -8,7 +8,7 @@ pub(crate) struct Sites<'a> {
     source: &'a str,
     files: FxHashMap<u32, &'a str>,
     inlined: Inlined,
-    line_starts: Vec<u32>,
+    lines: ptx::LineIndex<'a>,
     pub(crate) list: Vec<AccessSite>,
 }
 
@@ -48,16 +48,6 @@ impl<'a> Sites<'a> {
                 _ => None,
             })
             .collect();
-        let line_starts = std::iter::once(0)
-            .chain(
-                module
-                    .source
-                    .bytes()
-                    .enumerate()
-                    .filter(|(_, b)| *b == b'\n')
-                    .map(|(i, _)| i as u32 + 1),
-            )
-            .collect();
         let mut inlined = Inlined::default();
         for function in module.functions() {
             for (_, statement) in function.statements() {
@@ -75,7 +65,7 @@ impl<'a> Sites<'a> {
             source: module.source,
             files,
             inlined,
-            line_starts,
+            lines: ptx::LineIndex::new(module.source),
             list: Vec::new(),
         }
     }
@@ -84,13 +74,16 @@ impl<'a> Sites<'a> {
         self.source
     }
 
+    /// The lines of the module's text.
+    pub(crate) fn lines(&self) -> &ptx::LineIndex<'a> {
+        &self.lines
+    }
+
     /// Adds a site that leads its own group.
     pub(crate) fn add(&mut self, new: NewSite<'_>) -> SiteId {
         let id = SiteId(self.list.len() as u32 + 1);
         let source = new.loc.and_then(|loc| self.locate(loc));
-        let ptx_line = self
-            .line_starts
-            .partition_point(|&start| start <= new.span.start) as u32;
+        let ptx_line = self.lines.line_of(new.span.start);
         self.list.push(AccessSite {
             id,
             function: new.function.to_owned(),

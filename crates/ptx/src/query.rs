@@ -228,15 +228,17 @@ pub struct LineIndex<'a> {
 impl<'a> LineIndex<'a> {
     /// Walks `source` once. Lines that begin beyond 4 GiB are left out.
     pub fn new(source: &'a str) -> Self {
-        let newlines = source
-            .bytes()
-            .enumerate()
-            .filter(|(_, byte)| *byte == b'\n');
-        let starts = newlines.map_while(|(at, _)| u32::try_from(at + 1).ok());
+        let newlines = memchr::memchr_iter(b'\n', source.as_bytes());
+        let starts = newlines.map_while(|at| u32::try_from(at + 1).ok());
         LineIndex {
             source,
             starts: std::iter::once(0).chain(starts).collect(),
         }
+    }
+
+    /// The line of a byte offset.
+    pub fn line_of(&self, offset: u32) -> u32 {
+        self.starts.partition_point(|start| *start <= offset) as u32
     }
 
     /// Line and column of a byte offset. One beyond the end counts as the

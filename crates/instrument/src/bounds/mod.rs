@@ -298,7 +298,7 @@ impl<'x, 'a> Pass<'x, 'a> {
             .functions
             .get(summary.function.name)
             .is_some_and(|own| prove::calls_checks(own, &self.functions));
-        match prove::proof(analysis, plan, self.module.source) {
+        match prove::proof(analysis, plan, self.sites.lines()) {
             Err(obstacle) if obstacle.reason != Reason::NoChecks => Err(obstacle),
             _ if calls_checks => Err(Obstacle {
                 reason: Reason::Call,
@@ -532,7 +532,7 @@ fn rename_copy(
 /// The program must not use the names that checks use.
 pub(crate) fn reserve_names(source: &str) -> Result<(), Error> {
     for reserved in [NAME_PREFIX, REGISTER_PREFIX, LABEL_PREFIX] {
-        if let Some(at) = source.find(reserved) {
+        if let Some(at) = memchr::memmem::find(source.as_bytes(), reserved.as_bytes()) {
             let rest = &source[at..];
             let end = rest
                 .find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$' | '%'))

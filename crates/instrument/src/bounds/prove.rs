@@ -7,6 +7,7 @@ use super::callees::Done;
 use super::plan::{Base, Group, Plan, Planned, Source};
 use crate::output::{Obstacle, Reason};
 use analysis::{Alignment, Analysis, Bounds, Program, Query, Root, SymbolId, Unprovable};
+use ptx::LineIndex;
 use ptx::table::Extent;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -18,12 +19,12 @@ const HARMLESS: [&str; 2] = ["vprintf", "__assertfail"];
 pub(super) fn proof(
     analysis: &Analysis<'_, '_>,
     plan: &Plan,
-    source: &str,
+    lines: &LineIndex<'_>,
 ) -> Result<Program, Obstacle> {
     let obstacle = |reason, instruction: Option<u32>| {
         let line = instruction.map(|index| {
             let span = analysis.code.instructions[index as usize].instruction.span;
-            ptx::Position::of(source, span.start).line
+            lines.line_of(span.start)
         });
         Err(Obstacle { reason, line })
     };
