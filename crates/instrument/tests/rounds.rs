@@ -49,6 +49,14 @@ fn rounds_of_open_loops_are_counted() {
 }
 
 #[test]
+fn a_body_may_end_with_a_label() {
+    // As with -G.
+    let source = WAITS.replace("@%p2 bra $waits;\n}", "@%p2 bra $waits;\n\tret;\n$end:\n}");
+    assert_ne!(source, WAITS);
+    common::instrument("a label at the end", &source);
+}
+
+#[test]
 fn defects_of_counting_are_refused() {
     refuse_each(
         WAITS,

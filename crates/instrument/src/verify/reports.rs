@@ -101,11 +101,11 @@ impl State {
     /// Code where threads leave open loops: no other comes to it from above.
     fn leave_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
         let text = input.new;
-        let at = match self.reports.falls_out {
+        let at = match reads(text, at, "ret;") {
             // (Those that fall out have left their records.)
-            true if self.reports.left.as_deref() == Some("") => reads(text, at, "ret;")?,
-            true => return None,
-            false => at,
+            Some(after) if self.reports.left.as_deref() == Some("") => after,
+            None if !self.reports.falls_out => at,
+            _ => return None,
         };
         let after = reads(text, at, &format!("{LEAVE}:"))?;
         // Its label stands behind the record, with a number that nothing else has.
