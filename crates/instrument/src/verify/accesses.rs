@@ -451,7 +451,7 @@ impl State {
             );
         }
         let Some(site) = verdict.site else { return };
-        self.note_needs((name, verdict, site), subject, declared, input);
+        self.note_needs(verdict, subject, declared, input);
         let writes = !is_window(subject.access.space) && subject.access.effect != Effect::Read;
         let key = (name.to_owned(), site);
         let is_first = !self.sited.contains_key(&key);
@@ -481,7 +481,7 @@ impl State {
     /// Notes what an access requires of its verdict.
     fn note_needs(
         &mut self,
-        (name, verdict, site): (&str, &Verdict, u32),
+        verdict: &Verdict,
         subject: &Subject<'_, '_>,
         declared: Option<u64>,
         input: &Input<'_, '_, '_>,
@@ -501,7 +501,7 @@ impl State {
         let end = end.and_then(|span| low.checked_add_unsigned(span));
         let alignment = u64::from(subject.access.alignment);
         let aligns = self.alignments.of(verdict);
-        let needs = self.needs.entry((name.to_owned(), site)).or_insert(Needs {
+        let needs = self.needs.entry(verdict.serial).or_insert(Needs {
             bytes,
             covers: verdict.count.is_none().then_some((low, end)),
             alignment,

@@ -153,8 +153,9 @@ pub(super) struct State {
     /// Verdicts of which none was kept yet.
     pub(super) unsited: FxHashSet<Text>,
     pub(super) begun: u32,
-    /// The requirements of the accesses that use a verdict, by name and site.
-    pub(super) needs: FxHashMap<(Text, u32), Needs>,
+    /// The requirements of the accesses that use a verdict, by its number: those that
+    /// keep other sites, and those that are redirected in place of left out, too.
+    pub(super) needs: FxHashMap<u32, Needs>,
     /// The site that a call of the device heap names.
     pub(super) heap_site: Option<u32>,
     pub(super) heap_sites: Vec<(u32, ptx::Span)>,

@@ -130,7 +130,7 @@ pub(super) struct Verdict {
     /// that is alone in its block is looked up.
     pub(super) blocks: Option<(Blocks, bool)>,
     /// A number that is unique in the body.
-    serial: u32,
+    pub(super) serial: u32,
 }
 
 impl Verdict {
