@@ -8,6 +8,8 @@ use crate::common;
 
 use model::layout::shadow::Encoding;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A kind of defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -430,23 +432,32 @@ fn verified(
     }
 }
 
-#[test]
-fn every_defect_of_a_line_is_refused() {
-    let folder = common::root().join("crates/instrument/filetests");
-    let only = std::env::var("RINGFENCE_MUTATE").ok();
-    let mut counts: BTreeMap<Kind, (u32, u32)> = BTreeMap::new();
-    let mut reasons: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut accepted = BTreeSet::new();
-    for path in common::files(&folder, "ptx") {
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        if only.as_ref().is_some_and(|only| !name.contains(only)) {
-            continue;
+/// What became of defects.
+#[derive(Default)]
+struct Tally {
+    /// Those made, and of these, those refused.
+    counts: BTreeMap<Kind, (u32, u32)>,
+    reasons: BTreeMap<&'static str, u32>,
+    /// Those that are accepted and no harmless ones.
+    accepted: BTreeSet<String>,
+}
+
+impl Tally {
+    fn add(&mut self, other: Tally) {
+        for (kind, (made, refused)) in other.counts {
+            let count = self.counts.entry(kind).or_default();
+            *count = (count.0 + made, count.1 + refused);
         }
-        let file = std::fs::read_to_string(&path).expect("a readable file");
+        for (reason, number) in other.reasons {
+            *self.reasons.entry(reason).or_default() += number;
+        }
+        self.accepted.extend(other.accepted);
+    }
+
+    /// Makes all defects of a file.
+    fn judge(&mut self, path: &Path) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let file = std::fs::read_to_string(path).expect("a readable file");
         let source = module_of(&file);
         let shadow = file
             .lines()
@@ -466,14 +477,14 @@ fn every_defect_of_a_line_is_refused() {
                 all.retain(|defect| matches!(defect.kind, Kind::LeftOut | Kind::Exchanged));
             }
             for defect in all {
-                let count = counts.entry(defect.kind).or_default();
+                let count = self.counts.entry(defect.kind).or_default();
                 count.0 += 1;
                 if !verified((&source, shadow), &lines, place, &defect) {
                     count.1 += 1;
                 } else if let Some(reason) = reason(&lines, place, &defect) {
-                    *reasons.entry(reason).or_default() += 1;
+                    *self.reasons.entry(reason).or_default() += 1;
                 } else {
-                    accepted.insert(format!(
+                    self.accepted.insert(format!(
                         "{name}:{}: {:?}: `{}` as `{}`",
                         place + 1,
                         defect.kind,
@@ -484,6 +495,39 @@ fn every_defect_of_a_line_is_refused() {
             }
         }
     }
+}
+
+#[test]
+fn every_defect_of_a_line_is_refused() {
+    let folder = common::root().join("crates/instrument/filetests");
+    let only = std::env::var("RINGFENCE_MUTATE").ok();
+    let mut files = common::files(&folder, "ptx");
+    files.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        only.as_ref().is_none_or(|only| name.contains(only))
+    });
+    // The large ones take longest.
+    files.sort_by_key(|path| std::cmp::Reverse(path.metadata().map_or(0, |file| file.len())));
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut tally = Tally::default();
+        while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            tally.judge(path);
+        }
+        tally
+    };
+    let mut all = Tally::default();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            all.add(worker.join().expect("a worker that ends"));
+        }
+    });
+    let Tally {
+        counts,
+        reasons,
+        accepted,
+    } = all;
     let made: u32 = counts.values().map(|(made, _)| made).sum();
     assert!(only.is_some() || made > 20_000, "only {made} defects");
     println!("defects made and refused: {counts:?}; harmless: {reasons:?}");
