@@ -102,14 +102,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         lost: Vec::new(),
         launched: device_runtime::launched(&module),
     };
-    let with_bodies = module.items.iter().filter_map(|item| match item {
-        Item::Function(function) if function.body.is_some() => Some(function),
-        _ => None,
-    });
-    let mut summaries = Vec::new();
-    for function in with_bodies {
-        summaries.extend(pass.summary(function)?);
-    }
+    let mut summaries = pass.summaries()?;
     let dispatches = across::connect(&module, &mut summaries);
     for summary in &summaries {
         let name = summary.function.name.to_owned();
@@ -200,6 +193,16 @@ struct Pass<'x, 'a> {
 }
 
 impl<'x, 'a> Pass<'x, 'a> {
+    /// The plans for all functions with bodies.
+    fn summaries(&mut self) -> Result<Vec<FunctionSummary<'x, 'a>>, Error> {
+        let module = self.module;
+        let mut summaries = Vec::new();
+        for function in module.functions() {
+            summaries.extend(self.summary(function)?);
+        }
+        Ok(summaries)
+    }
+
     /// The plan for a function; `None` if it has no body.
     fn summary(
         &mut self,
