@@ -261,7 +261,17 @@ impl Frees {
         }
         let stack = self.below.env.stack();
         self.below.memory.remove(request.address, stack);
-        if let Some(entry) = &known
+        // The device is asked first, also about memory that a protection has made, which
+        // it does not know: the mode of the capture may forbid to free anything.
+        let answer = forward(driver);
+        let is_forbidden = matches!(
+            answer,
+            CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                | CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+                | CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
+        );
+        if let Some(entry) = known.as_ref().filter(|_| !is_forbidden)
+            && answer != CUresult::CUDA_SUCCESS
             && self
                 .below
                 .protections
@@ -269,7 +279,6 @@ impl Frees {
         {
             return CUresult::CUDA_SUCCESS;
         }
-        let answer = forward(driver);
         if let Some(entry) = known.filter(|_| answer != CUresult::CUDA_SUCCESS) {
             self.below
                 .memory
