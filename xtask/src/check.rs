@@ -25,6 +25,8 @@ use suite::run::DeviceKind;
 struct Tally {
     passed: u64,
     failed: u64,
+    /// Which tests and cases failed.
+    failures: Vec<String>,
     /// What was skipped, each with what would enable it.
     skipped: Vec<String>,
     /// Of those, what only another machine would enable: one with a GPU, or
@@ -36,6 +38,9 @@ impl Tally {
     fn finish(self) -> Result<()> {
         for skipped in &self.skipped {
             println!("skipped: {skipped}");
+        }
+        for failure in &self.failures {
+            println!("failed: {failure}");
         }
         println!("{} passed, {} failed", self.passed, self.failed);
         ensure!(self.failed == 0, "{} tests failed", self.failed);
@@ -195,6 +200,10 @@ fn suite(
     tally.passed += results.summary.passed as u64;
     tally.failed += results.summary.failed as u64;
     for row in &results.rows {
+        if !row.pass {
+            let (program, verdict) = (&row.program, &row.verdict);
+            tally.failures.push(format!("{program}: {verdict}"));
+        }
         if let Some(lacks) = &row.not_runnable {
             tally.elsewhere += 1;
             let program = &row.program;
@@ -216,9 +225,13 @@ fn as_tenants(built: &Built, cases: &Path, tally: &mut Tally) -> Result<()> {
         jobs: 2,
         limit: Duration::from_secs(120),
     };
-    let (summary, _) = suite::tenants::run(&options, &|line| println!("{line}"))?;
+    let (summary, rows) = suite::tenants::run(&options, &|line| println!("{line}"))?;
     tally.passed += (summary.work + summary.refused) as u64;
     tally.failed += summary.failed as u64;
+    for row in rows.iter().filter(|row| !row.pass) {
+        let failure = format!("{} as a tenant: {}", row.program, row.verdict);
+        tally.failures.push(failure);
+    }
     Ok(())
 }
 
@@ -251,6 +264,11 @@ fn test_programs(built: &Built, cases: &Path, tally: &mut Tally) -> Result<()> {
 
 /// Adds a line of a test program to the tally; whether it was a result line.
 fn count(line: &str, tally: &mut Tally) -> bool {
+    if let Some(name) = line.strip_prefix("test ")
+        && let Some(name) = name.strip_suffix(" ... FAILED")
+    {
+        tally.failures.push(format!("the test {name}"));
+    }
     if let Some(name) = line.strip_prefix("test ").and_then(|rest| {
         rest.split(" ... ignored")
             .next()
@@ -286,12 +304,14 @@ mod tests {
             "test a::b ... ok",
             "test c::d ... ignored",
             "test e - f (line 3) ... ignored, needs much time",
+            "test g::h ... FAILED",
             "test result: ok. 8 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.12s",
             "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s",
         ] {
             count(line, &mut tally);
         }
         assert_eq!((tally.passed, tally.failed), (11, 2));
+        assert_eq!(tally.failures, ["the test g::h"]);
         assert_eq!(
             tally.skipped,
             [

@@ -64,7 +64,11 @@ fn free_by(bench: &Bench, address: DeviceAddress, call: FreeCall, capturing: boo
         address,
         capturing,
     };
-    let forward = |address| panic!("the driver is asked to free {address}");
+    // Of a free during a capture the driver says whether the capture allows it.
+    let forward = |address| match capturing {
+        true => CUresult::CUDA_ERROR_INVALID_VALUE,
+        false => panic!("the driver is asked to free {address}"),
+    };
     bench.runtime.frees().free(request, &forward)
 }
 
@@ -266,6 +270,25 @@ fn memory_that_a_stream_frees_goes_when_the_stream_has_come_there() {
     bench.runtime.host_waits().before(None);
     bench.runtime.host_waits().waited_for_context(CONTEXT);
     assert!(!is_there(b));
+}
+
+#[test]
+fn a_free_that_a_capture_forbids_is_not_made() {
+    let bench = bench(settings(), 64 * MIB);
+    let a = allocate(&bench, 20 * MIB).unwrap().base;
+    let request = FreeRequest {
+        function: "cuMemFree_v2",
+        call: FreeCall::Free,
+        address: a,
+        capturing: true,
+    };
+    let answer = CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    let forward = |_| answer;
+    assert_eq!(bench.runtime.frees().free(request, &forward), answer);
+    bench.runtime.host_waits().before(None);
+    bench.runtime.host_waits().waited_for_context(CONTEXT);
+    assert!(bench.device.vmm.lock().holds(a.0));
+    assert_eq!(free(&bench, a), CUresult::CUDA_SUCCESS);
 }
 
 #[test]
