@@ -21,14 +21,6 @@ use rustc_hash::FxHashSet;
 pub fn open_loops(analysis: &Analysis<'_, '_>) -> Vec<u32> {
     let (cfg, dominators) = (&analysis.cfg, &analysis.dominators);
     let mut heads = other_cycles(cfg, dominators);
-    if heads.is_empty()
-        && !cfg
-            .order
-            .iter()
-            .any(|&block| is_head(cfg, dominators, block))
-    {
-        return Vec::new();
-    }
     let loops = Loops::of(cfg, dominators);
     let open = loops.loops.iter().filter(|natural| {
         let in_loop = InLoop {
@@ -52,10 +44,6 @@ fn latches(cfg: &Cfg, dominators: &Dominators, head: BlockId) -> Vec<BlockId> {
     predecessors
         .filter(|&from| cfg.is_reachable(from) && dominators.dominates(head, from))
         .collect()
-}
-
-fn is_head(cfg: &Cfg, dominators: &Dominators, block: BlockId) -> bool {
-    !latches(cfg, dominators, block).is_empty()
 }
 
 /// Blocks that cycles with several ways in go through.

@@ -46,7 +46,11 @@ pub(super) fn finish_entries(
         };
         entry.coverage = own.coverage.clone();
         let mut direct: FxHashSet<&str> = own.calls.iter().map(String::as_str).collect();
-        if !launched.is_empty() && may_launch(own, functions) {
+        if !launched.is_empty()
+            && may_call(own, functions, |name, _| {
+                device_runtime::is_of_library(name)
+            })
+        {
             direct.extend(launched);
         }
         for callee in direct
@@ -68,21 +72,25 @@ pub(super) fn finish_entries(
     }
 }
 
-/// Whether a function may call the library that launches kernels.
-fn may_launch(own: &Done, functions: &FxHashMap<String, Done>) -> bool {
+/// Whether a function may call one that `is_it`, which gets the name and, if the module
+/// defines it, the facts about it. What is called through a pointer may be any.
+pub(super) fn may_call(
+    own: &Done,
+    functions: &FxHashMap<String, Done>,
+    is_it: impl Fn(&str, Option<&Done>) -> bool,
+) -> bool {
     let mut seen: FxHashSet<&str> = FxHashSet::default();
     let mut stack = vec![own];
     while let Some(done) = stack.pop() {
         if done.calls_unknown {
             return true;
         }
-        for name in &done.calls {
-            if device_runtime::is_of_library(name) {
+        for name in done.calls.iter().filter(|name| seen.insert(name)) {
+            let callee = functions.get(name);
+            if is_it(name, callee) {
                 return true;
             }
-            if seen.insert(name) {
-                stack.extend(functions.get(name));
-            }
+            stack.extend(callee);
         }
     }
     false

@@ -3,13 +3,13 @@
 //! questions for [`analysis::Program`].
 
 use super::aligned::Aligned;
-use super::callees::Done;
+use super::callees::{Done, may_call};
 use super::plan::{Base, Group, Plan, Planned, Source};
 use crate::output::{Obstacle, Reason};
 use analysis::{Alignment, Analysis, Bounds, Program, Query, Root, SymbolId, Unprovable};
 use ptx::LineIndex;
 use ptx::table::Extent;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// Functions of the CUDA runtime that access no memory of the program's except
 /// the arguments that they read.
@@ -157,21 +157,8 @@ fn bytes(group: &Group) -> Option<u64> {
 /// executed even if the kernel's accesses are proved, and need the launch's
 /// number.
 pub(super) fn calls_checks(kernel: &Done, functions: &FxHashMap<String, Done>) -> bool {
-    let mut seen: FxHashSet<&str> = FxHashSet::default();
-    let mut stack = vec![kernel];
-    while let Some(done) = stack.pop() {
-        if done.calls_unknown {
-            return true;
-        }
-        for name in &done.calls {
-            match functions.get(name) {
-                _ if !seen.insert(name) => {}
-                Some(callee) if callee.has_checks => return true,
-                Some(callee) => stack.push(callee),
-                None if HARMLESS.contains(&name.as_str()) => {}
-                None => return true,
-            }
-        }
-    }
-    false
+    may_call(kernel, functions, |name, callee| match callee {
+        Some(callee) => callee.has_checks,
+        None => !HARMLESS.contains(&name),
+    })
 }

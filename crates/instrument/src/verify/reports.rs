@@ -57,6 +57,18 @@ pub(super) struct Reports {
     pub(super) needs_bounds: bool,
 }
 
+impl RecordFacts {
+    fn of(input: &Input<'_, '_, '_>, has_bounds: bool) -> RecordFacts {
+        RecordFacts {
+            has_bounds,
+            has_launch: input.launch.is_some(),
+            tag: input.tag,
+            releases: input.releases,
+            has_parameter_window: input.has_parameter_window,
+        }
+    }
+}
+
 impl State {
     /// Reads code about records; where it ends.
     pub(super) fn report_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
@@ -114,19 +126,13 @@ impl State {
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
         let number: u32 = digits.parse().ok()?;
         for has_bounds in [true, false] {
-            let facts = RecordFacts {
-                has_bounds,
-                has_launch: input.launch.is_some(),
-                tag: input.tag,
-                releases: input.releases,
-                has_parameter_window: input.has_parameter_window,
-            };
+            let facts = RecordFacts::of(input, has_bounds);
             if let Some(end) = reads(text, at, &leave(number, facts)) {
-                let one = std::mem::replace(&mut self.reports.has_leave, true);
+                let had_one = std::mem::replace(&mut self.reports.has_leave, true);
                 let same = *self.reports.says_bounds.get_or_insert(has_bounds) == has_bounds;
                 self.verdicts.clear();
                 self.reports.falls_out = false;
-                return (!one && same).then_some(end);
+                return (!had_one && same).then_some(end);
             }
         }
         None
@@ -183,13 +189,7 @@ impl State {
             .parse()
             .ok()?;
         for has_bounds in [true, false] {
-            let facts = RecordFacts {
-                has_bounds,
-                has_launch: input.launch.is_some(),
-                tag: input.tag,
-                releases: input.releases,
-                has_parameter_window: input.has_parameter_window,
-            };
+            let facts = RecordFacts::of(input, has_bounds);
             let goes_on = (leaves_under.as_deref() == Some("") && reported == REPORTED)
                 .then(|| reads(text, after, &record_and_go_on(number, facts)))
                 .flatten();
