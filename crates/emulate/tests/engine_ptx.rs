@@ -636,6 +636,29 @@ fn f16_bits(x: i32) -> u16 {
 }
 
 #[test]
+fn a_kernel_is_told_whether_it_was_launched_in_clusters() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry k(.param .u64 out) {
+           .reg .u64 %o; .reg .u32 %v; .reg .pred %p;
+           ld.param.u64 %o, [out];
+           mov.pred %p, %is_explicit_cluster;
+           selp.u32 %v, 1, 2, %p;
+           st.global.u32 [%o], %v;
+           ret; }",
+    )]);
+    for (cluster, expected) in [([2, 1, 1], 1), (ONE, 2)] {
+        let out = bench.u32s(&[0]);
+        bench
+            .launch_with(&program, "k", ([2, 1, 1], ONE), &[P::U64(out)], |c| {
+                c.cluster = cluster
+            })
+            .unwrap();
+        assert_eq!(bench.read_u32s(out, 1), [expected]);
+    }
+}
+
+#[test]
 fn a_cluster_shares_its_memory() {
     let bench = Bench::new();
     let program = bench.link(&[&with_head(

@@ -258,7 +258,11 @@ impl Device {
             // The graph's next launch allocates it again at this address.
             return self.enqueue(&stream, Work::Release(address.0, Some(memory)), false);
         }
-        let tickets: Vec<_> = stream.newest().into_iter().collect();
+        let mut tickets = {
+            let _order = self.state.order.lock();
+            self.state.ordering(&stream)
+        };
+        tickets.extend(stream.newest());
         let mut allocations = self.state.allocations.lock();
         let fits = |a: &Allocation| matches!(a.kind, AllocationKind::Pool | AllocationKind::Device);
         let managed = |a: &Allocation| a.base == address.0 && a.kind == AllocationKind::Managed;

@@ -57,7 +57,7 @@ impl State {
 
     /// What work of a stream must wait for in other streams: the legacy
     /// default stream waits for all blocking ones, and they for it.
-    fn ordering(&self, stream: &Stream) -> Vec<Arc<Ticket>> {
+    pub(super) fn ordering(&self, stream: &Stream) -> Vec<Arc<Ticket>> {
         if stream.handle == LEGACY {
             self.streams
                 .read()

@@ -58,6 +58,23 @@ fn the_legacy_stream_waits_for_blocking_ones_and_they_for_it() {
 }
 
 #[test]
+fn a_free_in_stream_order_waits_for_what_its_stream_waits_for() {
+    let rig = Rig::new();
+    let device = &rig.device;
+    let flag = rig.words(1);
+    let blocking = device.stream_create(0, 0).expect("a stream");
+    for (user, freed_in) in [(0, blocking), (blocking, 0)] {
+        rig.set_word(flag, 0);
+        let data = device.allocate_async(128, freed_in).expect("memory");
+        device.launch(rig.spin(flag), user).expect("launched");
+        device.launch(rig.add(data.0, 1), user).expect("launched");
+        device.free_async(data, freed_in).expect("freed");
+        rig.set_word(flag, 1);
+        device.synchronize().expect("the memory was still there");
+    }
+}
+
+#[test]
 fn events_order_streams_and_take_times() {
     let rig = Rig::new();
     let device = &rig.device;

@@ -309,6 +309,11 @@ impl<'a> Decoder<'a> {
                 slot,
             }) => Ok((slot, negated)),
             Some(_) => malformed(format!("{name} is not a predicate")),
+            None if let Some(special) = special::by_name(name)
+                && special.class() == Class::Pred =>
+            {
+                Ok((self.special(special)?.1, negated))
+            }
             None => self.undefined(format!("predicate {name}, which is not declared")),
         }
     }
