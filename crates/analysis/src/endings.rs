@@ -1,11 +1,15 @@
 //! Which instructions may end a thread, or its whole kernel, without a return to
 //! the code that follows them: what a thread has to say must be said before.
+//!
+//! Barriers of the block are among them. Another thread may stop the kernel there: an
+//! assertion about data that this one was to write. And phases of a kernel often have
+//! one error each, of which the last would hide the others.
 
 use crate::calls::stores;
 use crate::code::Referent;
 use crate::function::Analysis;
 use crate::roles::Role;
-use ptx::{Instruction, Mnemonic, Module};
+use ptx::{Instruction, Mnemonic, Modifier, Module};
 use rustc_hash::FxHashSet;
 
 /// Functions of the driver that always return.
@@ -29,7 +33,7 @@ impl<'a> Endings<'a> {
         // A function returns unless some instruction says otherwise.
         loop {
             let ends = |instruction: &Instruction<'_>| {
-                is_end(instruction) || endings.may_end_in(instruction)
+                is_end(instruction) || endings.may_not_return(instruction)
             };
             let ending: Vec<&str> = defined()
                 .filter(|function| endings.returning.contains(function.name))
@@ -48,8 +52,12 @@ impl<'a> Endings<'a> {
     /// Whether an instruction is a call that may not return: what is called
     /// through a pointer may be no function, and a function that the module does
     /// not define may do anything; or a breakpoint, which stops the kernel where
-    /// no debugger is.
+    /// no debugger is; or a barrier, at which another thread may stop it.
     pub fn may_end_in(&self, instruction: &Instruction<'_>) -> bool {
+        self.may_not_return(instruction) || is_barrier(instruction)
+    }
+
+    fn may_not_return(&self, instruction: &Instruction<'_>) -> bool {
         match instruction.opcode.mnemonic() {
             Mnemonic::Brkpt => true,
             Mnemonic::Call => match instruction.called_function() {
@@ -69,6 +77,14 @@ impl<'a> Endings<'a> {
 fn is_end(instruction: &Instruction<'_>) -> bool {
     let mnemonic = instruction.opcode.mnemonic();
     matches!(mnemonic, Mnemonic::Exit | Mnemonic::Trap)
+}
+
+/// Whether all threads of a block wait for each other at an instruction.
+fn is_barrier(instruction: &Instruction<'_>) -> bool {
+    let opcode = &instruction.opcode;
+    matches!(opcode.mnemonic(), Mnemonic::Bar | Mnemonic::Barrier)
+        && !opcode.has(Modifier::Warp)
+        && !opcode.has(Modifier::Arrive)
 }
 
 /// The first of the stores of a call's arguments that stand directly before it;
@@ -123,5 +139,20 @@ mod tests {
             ending(text),
             ["traps", "fails", "through", "outer", "one", "other"]
         );
+    }
+
+    #[test]
+    fn threads_may_end_at_barriers_of_their_block() {
+        let source = ".version 7.8\n.target sm_90\n.address_size 64
+.entry waits() { bar.sync 0; bar.warp.sync 0xffffffff; bar.arrive 1, 64;
+barrier.sync 0; barrier.cluster.arrive; barrier.cluster.wait; exit; }";
+        let module = ptx::parse(source).expect("valid PTX");
+        let endings = Endings::of(&module);
+        let all = module
+            .functions()
+            .flat_map(|function| function.instructions());
+        let waits = all.filter(|instruction| endings.may_end_in(instruction));
+        let names: Vec<&str> = waits.map(|instruction| instruction.opcode.text).collect();
+        assert_eq!(names, ["bar.sync", "barrier.sync", "barrier.cluster.wait"]);
     }
 }
