@@ -45,6 +45,7 @@ fn check(
                 "parameter_bytes": entry.parameter_bytes,
                 "launch_parameter_offset": entry.launch_parameter.as_ref().map(|slot| slot.offset),
                 "roots": entry.roots,
+                "limits": entry.limits,
                 "coverage": entry.coverage,
             })
         })

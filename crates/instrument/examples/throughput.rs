@@ -46,7 +46,9 @@ fn main() -> ExitCode {
                     bytes += text.len();
                     written += done.text.len();
                     sites += done.sites.len();
-                    if verify && let Err(errors) = instrument::verify(text, &done.text) {
+                    if verify
+                        && let Err(errors) = instrument::verify(text, &done.text, &done.entries)
+                    {
                         eprintln!("{}: {}", path.display(), errors[0]);
                         return ExitCode::FAILURE;
                     }

@@ -5,7 +5,7 @@
 //! names of fields cannot express. So sites and coverage have a form of their own
 //! here; and names, of which there are few, are listed once.
 
-use crate::output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Residual};
+use crate::output::{DeviceVariable, EntryPlan, Instrumented, LaunchLimit, Obstacle, Residual};
 use crate::parameters::ParameterSlot;
 use analysis::{Lost, Program};
 use model::layout::shadow::Encoding;
@@ -110,6 +110,7 @@ struct Entry {
     launch_parameter: Option<ParameterSlot>,
     takes_window: bool,
     roots: Vec<u32>,
+    limits: Vec<LaunchLimit>,
     coverage: Counts,
     uses_device_malloc: bool,
     proof: Result<Program, Obstacle>,
@@ -318,6 +319,7 @@ impl Entry {
             launch_parameter,
             takes_window,
             roots,
+            limits,
             coverage,
             uses_device_malloc,
             proof,
@@ -331,6 +333,7 @@ impl Entry {
             launch_parameter,
             takes_window,
             roots,
+            limits,
             coverage: Counts::of(coverage),
             uses_device_malloc,
             proof,
@@ -344,7 +347,11 @@ impl Entry {
             self.residual.as_ref().map(|residual| &residual.proof),
         ];
         let elided = self.residual.iter().map(|residual| &residual.elided);
+        let of_roots = |limit: &LaunchLimit| {
+            limit.alignment.is_power_of_two() && (limit.root as usize) < self.roots.len()
+        };
         let is_whole = programs.into_iter().flatten().all(Program::is_well_formed)
+            && self.limits.iter().all(of_roots)
             && elided.into_iter().all(|sites| sites.is_sorted());
         is_whole.then_some(EntryPlan {
             name: self.name,
@@ -354,6 +361,7 @@ impl Entry {
             launch_parameter: self.launch_parameter,
             takes_window: self.takes_window,
             roots: self.roots,
+            limits: self.limits,
             coverage: self.coverage.whole(),
             uses_device_malloc: self.uses_device_malloc,
             proof: self.proof,

@@ -34,7 +34,9 @@ pub use fence::{
     Relocation, fence,
 };
 pub use kept::{from_bytes, to_bytes};
-pub use output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason, Residual};
+pub use output::{
+    DeviceVariable, EntryPlan, Instrumented, LaunchLimit, Obstacle, Options, Reason, Residual,
+};
 pub use parameters::ParameterSlot;
 pub use verify::{VerifyError, verify, verify_heap_calls, verify_output, verify_shadow};
 pub use wrappers::without_wrappers;
@@ -93,7 +95,7 @@ ret;
             instrument(ALL, &options).unwrap()
         };
         let (plain, trapping) = (made(false), made(true));
-        verify(ALL, &trapping.text).unwrap();
+        verify(ALL, &trapping.text, &trapping.entries).unwrap();
         assert!(!plain.text.contains(" trap;"));
         // One for each access, and all else is as it was.
         assert_eq!(trapping.text.matches(" trap;").count(), plain.sites.len());
@@ -103,7 +105,7 @@ ret;
             "@!%__rf_unharmed trap;\n\tsetp.eq.s32 %__rf_unharmed",
             1,
         );
-        assert!(verify(ALL, &broken).is_err());
+        assert!(verify(ALL, &broken, &trapping.entries).is_err());
     }
 
     #[test]
@@ -120,7 +122,7 @@ ret;
             .unwrap();
             // (The verifier expects all of them.)
             if checked == Checked::default() {
-                verify(ALL, &made.text).unwrap();
+                verify(ALL, &made.text, &made.entries).unwrap();
             }
             made.sites
                 .iter()
@@ -164,13 +166,13 @@ ret;
         let (head, body) = ALL.split_once(".const").unwrap();
         let source = format!("{head}{declared}.const{body}{launches}");
         let made = instrument(&source, &Options::default()).unwrap();
-        verify(&source, &made.text).unwrap();
+        verify(&source, &made.text, &made.entries).unwrap();
         let of = |text: &str| {
             let from = text.find(".entry k(").unwrap();
             text[from..from + text[from..].find("\n}").unwrap()].to_owned()
         };
         assert!(of(&made.text).contains(protocol::register::SITE));
         let unchecked = made.text.replacen(&of(&made.text), &of(&source), 1);
-        assert!(verify(&source, &unchecked).is_err());
+        assert!(verify(&source, &unchecked, &made.entries).is_err());
     }
 }

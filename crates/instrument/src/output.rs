@@ -85,6 +85,9 @@ pub struct EntryPlan {
     /// Byte offsets, in the parameter block, of the pointers whose bounds the
     /// launch parameter carries, in its order.
     pub roots: Vec<u32>,
+    /// The limits that the launch parameter carries behind those bounds, in its
+    /// order.
+    pub limits: Vec<LaunchLimit>,
     /// Number of access sites by kind of check, in the kernel and in the
     /// functions that it calls directly.
     pub coverage: model::KernelCoverage,
@@ -106,6 +109,34 @@ impl EntryPlan {
     pub fn program(&self) -> Option<&Program> {
         let residual = self.residual.as_ref().map(|residual| &residual.proof);
         self.proof.as_ref().ok().or(residual)
+    }
+}
+
+/// A limit that checks of a kernel compare with, and that is the same for all threads
+/// of a launch: an access is in bounds exactly if it begins fewer bytes behind the base
+/// of its allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchLimit {
+    /// The pointer whose allocation it is of, as an index of [`EntryPlan::roots`].
+    pub root: u32,
+    /// Bytes of the access, less one.
+    pub less: u64,
+    /// No access is in bounds unless the pointer plus `residue` is a multiple of this
+    /// power of two.
+    pub alignment: u64,
+    /// See there.
+    pub residue: u64,
+}
+
+impl LaunchLimit {
+    /// Its value for a pointer, and the size of the allocation that it points into (0
+    /// if it points into none).
+    pub fn value(&self, pointer: u64, size: u64) -> u64 {
+        let rest = pointer.wrapping_add(self.residue) & self.alignment.wrapping_sub(1);
+        match rest {
+            0 => size.saturating_sub(self.less),
+            _ => 0,
+        }
     }
 }
 

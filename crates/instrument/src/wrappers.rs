@@ -500,7 +500,7 @@ ret;
     fn a_wrapped_access_has_the_line_of_the_outermost_call() {
         let text = without_wrappers(TEXT).unwrap();
         let made = crate::instrument(&text, &crate::Options::default()).unwrap();
-        crate::verify(&text, &made.text).unwrap();
+        crate::verify(&text, &made.text, &made.entries).unwrap();
         let of_kernel = made.sites.iter().find(|site| site.function == "k").unwrap();
         let place = of_kernel.source.as_ref().unwrap();
         assert_eq!((place.file.as_str(), place.line), ("main.cu", 5));

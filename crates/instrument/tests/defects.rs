@@ -86,20 +86,13 @@ fn a_check_is_about_its_access() {
                 "not base and size of one thing",
             ),
             (
-                "the limit leaves room for fewer bytes",
-                &[
-                    (
-                        COPY,
-                        "max.u64 %__rf_m0, %__rf_s0, 3;",
-                        "max.u64 %__rf_m0, %__rf_s0, 1;",
-                    ),
-                    (
-                        COPY,
-                        "sub.s64 %__rf_m0, %__rf_m0, 3;",
-                        "sub.s64 %__rf_m0, %__rf_m0, 1;",
-                    ),
-                ],
-                "covers other bytes",
+                "the limit is that of another pointer",
+                &[(
+                    COPY,
+                    "%__rf_m0, [__ringfence_launch+56]",
+                    "%__rf_m0, [__ringfence_launch+64]",
+                )],
+                "not base and size of one thing",
             ),
             (
                 "the check is under no guard",

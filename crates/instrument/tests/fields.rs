@@ -9,7 +9,10 @@ const TEXT: &str = include_str!("../../analysis/tests/fields.ptx");
 #[test]
 fn checks_of_fields_pass_the_verifier() {
     let instrumented = instrument(TEXT, &Options::default()).expect("instrumented");
-    assert_eq!(verify(TEXT, &instrumented.text), Ok(()));
+    assert_eq!(
+        verify(TEXT, &instrumented.text, &instrumented.entries),
+        Ok(())
+    );
     let fields = instrumented
         .sites
         .iter()

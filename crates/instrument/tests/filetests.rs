@@ -52,6 +52,18 @@ fn describe_entry(entry: &EntryPlan) -> String {
         entry.coverage.exact_sites,
         entry.coverage.weak_sites,
     );
+    if !entry.limits.is_empty() {
+        let limits = entry.limits.iter().map(|limit| {
+            let (root, less) = (limit.root, limit.less);
+            let (bytes, residue) = (limit.alignment, limit.residue);
+            match bytes {
+                1 => format!("{root}-{less}"),
+                _ => format!("{root}-{less}/{bytes}+{residue}"),
+            }
+        });
+        let limits: Vec<String> = limits.collect();
+        let _ = write!(text, " limits [{}]", limits.join(", "));
+    }
     if !entry.coverage.unchecked_sites.is_empty() {
         let _ = write!(text, " missing {:?}", entry.coverage.unchecked_sites);
     }

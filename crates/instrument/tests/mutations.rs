@@ -6,6 +6,7 @@
 
 use crate::common;
 
+use instrument::EntryPlan;
 use model::layout::shadow::Encoding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -411,7 +412,7 @@ fn reason(lines: &[&str], place: usize, defect: &Defect) -> Option<&'static str>
 }
 
 fn verified(
-    (source, shadow): (&str, Option<Encoding>),
+    (source, entries, shadow): (&str, &[EntryPlan], Option<Encoding>),
     lines: &[&str],
     place: usize,
     defect: &Defect,
@@ -428,7 +429,7 @@ fn verified(
         .for_each(|line| push(line));
     match shadow {
         Some(encoding) => instrument::verify_shadow(source, &text, encoding).is_ok(),
-        None => instrument::verify(source, &text).is_ok(),
+        None => instrument::verify(source, &text, entries).is_ok(),
     }
 }
 
@@ -464,12 +465,12 @@ impl Tally {
             .find_map(|line| line.strip_prefix("// SHADOW: "));
         let shadow = shadow.map(|text| text.parse::<Encoding>().expect("an encoding"));
         let good = match shadow {
-            Some(encoding) => common::shadow(&name, &source, encoding).text,
-            None => common::instrument(&name, &source).text,
+            Some(encoding) => common::shadow(&name, &source, encoding),
+            None => common::instrument(&name, &source),
         };
-        let lines: Vec<&str> = good.lines().collect();
-        let own = inserted(&good).into_iter().map(|place| (place, false));
-        let program = programs(&good).into_iter().map(|place| (place, true));
+        let lines: Vec<&str> = good.text.lines().collect();
+        let own = inserted(&good.text).into_iter().map(|place| (place, false));
+        let program = programs(&good.text).into_iter().map(|place| (place, true));
         for (place, is_program) in own.chain(program) {
             let next = lines.get(place + 1).copied();
             let mut all = defects(lines[place], next);
@@ -479,7 +480,7 @@ impl Tally {
             for defect in all {
                 let count = self.counts.entry(defect.kind).or_default();
                 count.0 += 1;
-                if !verified((&source, shadow), &lines, place, &defect) {
+                if !verified((&source, &good.entries, shadow), &lines, place, &defect) {
                     count.1 += 1;
                 } else if let Some(reason) = reason(&lines, place, &defect) {
                     *self.reasons.entry(reason).or_default() += 1;
@@ -557,4 +558,38 @@ fn tables_that_do_not_fit_the_text_are_refused() {
     assert!(broken(&|done| drop(done.sites.pop())));
     assert!(broken(&|done| done.entries[entry].roots.swap(0, 1)));
     assert!(broken(&|done| done.entries[entry].roots.truncate(1)));
+}
+
+#[test]
+fn limits_that_are_others_than_the_checks_expect_are_refused() {
+    let path = common::root().join("crates/instrument/filetests/guards.ptx");
+    let source = module_of(&std::fs::read_to_string(path).expect("a readable file"));
+    let good = common::instrument("guards", &source);
+    let entry = good.entries.iter().position(|entry| entry.limits.len() > 1);
+    let entry = entry.expect("an entry with two limits");
+    let broken = |change: &dyn Fn(&mut instrument::Instrumented)| {
+        let mut broken = good.clone();
+        change(&mut broken);
+        instrument::verify_output(&source, &broken).is_err()
+    };
+    assert!(!broken(&|_| {}));
+    let limits = good.entries[entry].limits.len();
+    assert!(broken(&|done| done.entries[entry]
+        .limits
+        .truncate(limits - 1)));
+    let changes: [fn(&mut instrument::LaunchLimit); 6] = [
+        |limit| limit.root ^= 1,
+        |limit| limit.root += 9,
+        |limit| limit.less += 1,
+        |limit| limit.less = 0,
+        |limit| limit.alignment *= 2,
+        |limit| limit.residue += 1,
+    ];
+    for (change, limit) in changes
+        .iter()
+        .flat_map(|c| (0..limits).map(move |l| (c, l)))
+    {
+        let is_refused = broken(&|done| change(&mut done.entries[entry].limits[limit]));
+        assert!(is_refused, "{:?}", good.entries[entry].limits[limit]);
+    }
 }

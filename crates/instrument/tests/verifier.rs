@@ -32,7 +32,8 @@ fn break_it(after: &str, from: &str, to: &str) -> Vec<String> {
 }
 
 fn break_in(source: &str, after: &str, from: &str, to: &str) -> Vec<String> {
-    let good = common::instrument("the good module", source).text;
+    let done = common::instrument("the good module", source);
+    let good = &done.text;
     let start = good
         .find(after)
         .unwrap_or_else(|| panic!("no `{after}` in\n{good}"));
@@ -41,7 +42,7 @@ fn break_in(source: &str, after: &str, from: &str, to: &str) -> Vec<String> {
             .find(from)
             .unwrap_or_else(|| panic!("no `{from}` after `{after}` in\n{good}"));
     let bad = format!("{}{to}{}", &good[..at], &good[at + from.len()..]);
-    match instrument::verify(source, &bad) {
+    match instrument::verify(source, &bad, &done.entries) {
         Ok(()) => Vec::new(),
         Err(errors) => errors.iter().map(ToString::to_string).collect(),
     }
@@ -86,8 +87,14 @@ fn each_defect_is_found() {
         (copy, "[%__rf_a0+4]", "[%__rf_a0+8]", "a statement differs"),
         (
             copy,
-            "max.u64 %__rf_m0, %__rf_s0, 11",
-            "max.u64 %__rf_m0, %__rf_s0, 7",
+            "ld.param.b64 %__rf_m0, [__ringfence_launch+40]",
+            "ld.param.b64 %__rf_m0, [__ringfence_launch+48]",
+            "not base and size of one thing",
+        ),
+        (
+            copy,
+            "ld.param.b64 %__rf_m0, [__ringfence_launch+40]",
+            "ld.param.b64 %__rf_m0, [__ringfence_launch+44]",
             "not base and size of one thing",
         ),
         (
@@ -148,15 +155,15 @@ fn each_defect_is_found() {
         (copy, ".reg .b64 %__rf_a<2>;", "", "not declared"),
         (
             copy,
+            "__ringfence_launch[56]",
             "__ringfence_launch[40]",
-            "__ringfence_launch[24]",
-            "only as they must be",
+            "not a header, bounds that are used, and the limits",
         ),
         (
             copy,
-            "__ringfence_launch[40]",
-            "__ringfence_launch[41]",
-            "not a header and bounds",
+            "__ringfence_launch[56]",
+            "__ringfence_launch[57]",
+            "not a header, bounds and limits",
         ),
         (
             copy,
@@ -215,10 +222,12 @@ const TWINS: &str = "\
 /// Replaces the first of each text in a module's output, and compares the
 /// verifier's messages with the expected ones.
 fn break_each(what: &str, source: &str, defects: &[(&str, &str, &str)]) {
-    let good = common::instrument(what, source).text;
+    let done = common::instrument(what, source);
+    let good = &done.text;
     for (from, to, message) in defects {
         assert!(good.contains(from), "no `{from}` in\n{good}");
-        let errors = instrument::verify(source, &good.replacen(from, to, 1)).expect_err(from);
+        let bad = good.replacen(from, to, 1);
+        let errors = instrument::verify(source, &bad, &done.entries).expect_err(from);
         let found = errors
             .iter()
             .any(|e| message.split('|').any(|part| e.message.contains(part)));
@@ -269,7 +278,8 @@ const CALLS: &str = "\
 
 #[test]
 fn calls_of_copies_pass_and_return_the_bounds_that_copies_expect() {
-    let good = common::instrument("the calls", CALLS).text;
+    let done = common::instrument("the calls", CALLS);
+    let good = &done.text;
     for (from, to, message) in [
         (
             "call __ringfence_checked_other, (a, ",
@@ -334,7 +344,8 @@ fn calls_of_copies_pass_and_return_the_bounds_that_copies_expect() {
         ),
     ] {
         assert!(good.contains(from), "no `{from}` in\n{good}");
-        let errors = instrument::verify(CALLS, &good.replacen(from, to, 1)).expect_err(from);
+        let bad = good.replacen(from, to, 1);
+        let errors = instrument::verify(CALLS, &bad, &done.entries).expect_err(from);
         let found = errors
             .iter()
             .any(|e| message.split('|').any(|part| e.message.contains(part)));
@@ -345,13 +356,14 @@ fn calls_of_copies_pass_and_return_the_bounds_that_copies_expect() {
 #[test]
 fn what_others_may_call_must_be_checked_in_place() {
     let visible = CALLS.replace(".func other", ".visible .func other");
-    let good = common::instrument("a visible function", &visible).text;
+    let done = common::instrument("a visible function", &visible);
+    let good = &done.text;
     let text = |of: &str| {
         let start = of.find(".visible .func other").expect("the function");
         of[start..start + of[start..].find("\n}").expect("its end")].to_owned()
     };
-    let bad = good.replacen(&text(&good), &text(&visible), 1);
-    let errors = instrument::verify(&visible, &bad).expect_err("no checks");
+    let bad = good.replacen(&text(good), &text(&visible), 1);
+    let errors = instrument::verify(&visible, &bad, &done.entries).expect_err("no checks");
     let found = errors
         .iter()
         .any(|e| e.message.contains("code that is not seen"));
@@ -540,18 +552,23 @@ fn instructions_are_skipped_as_a_whole() {
 
 #[test]
 fn what_is_missing_is_found() {
-    let good = common::instrument("the good module", SOURCE).text;
+    let done = common::instrument("the good module", SOURCE);
+    let good = &done.text;
     let cut = good.find("\n// Checked copy").expect("the copy");
     // Without the copy, the originals are all there: nothing is wrong.
-    assert_eq!(instrument::verify(SOURCE, &good[..cut]), Ok(()));
-    let errors = instrument::verify(SOURCE, &good[..good.find(".visible").expect("an entry")])
-        .expect_err("no kernel");
+    assert_eq!(
+        instrument::verify(SOURCE, &good[..cut], &done.entries),
+        Ok(())
+    );
+    let cut = good.find(".visible").expect("an entry");
+    let errors = instrument::verify(SOURCE, &good[..cut], &done.entries).expect_err("no kernel");
     assert!(errors[0].message.contains("missing"), "{errors:?}");
 }
 
 #[test]
 fn errors_name_their_line() {
-    let good = common::instrument("the good module", SOURCE).text;
+    let done = common::instrument("the good module", SOURCE);
+    let good = &done.text;
     let bad = good.replace("[%__rf_a0+4]", "[%rd1+4]");
     let line = bad
         .lines()
@@ -562,15 +579,17 @@ fn errors_name_their_line() {
         .skip(line + 1)
         .position(|l| l.contains("ld.global.u32 %r2, [%rd1+4]"))
         .expect("the copy");
-    let errors = instrument::verify(SOURCE, &bad).expect_err("an access without a check");
+    let errors =
+        instrument::verify(SOURCE, &bad, &done.entries).expect_err("an access without a check");
     assert_eq!(errors[0].line as usize, line + 1 + copy + 1);
 }
 
 #[test]
 fn reserved_names_and_32_bit_modules_are_refused() {
     let options = instrument::Options::default();
-    let good = common::instrument("the good module", SOURCE).text;
-    let twice = instrument::instrument(&good, &options)
+    let done = common::instrument("the good module", SOURCE);
+    let good = &done.text;
+    let twice = instrument::instrument(good, &options)
         .expect_err("instrumented already")
         .to_string();
     assert!(
@@ -622,28 +641,7 @@ fn alignment_is_recomputed() {
     let copy = "__ringfence_checked_kernel";
     for (after, from, to) in [
         // The limit of the first pointer.
-        (copy, "selp.b64 %__rf_m0, 0, %__rf_m0, %__rf_r;", ""),
-        (
-            copy,
-            "selp.b64 %__rf_m0, 0, %__rf_m0",
-            "selp.b64 %__rf_m0, 1, %__rf_m0",
-        ),
-        (
-            copy,
-            "ld.param.b64 %__rf_u, [p+0]",
-            "ld.param.b64 %__rf_u, [q+0]",
-        ),
-        (copy, "add.s64 %__rf_u, %__rf_u, 4;", ""),
-        (
-            copy,
-            "and.b64 %__rf_u, %__rf_u, 7;",
-            "and.b64 %__rf_u, %__rf_u, 3;",
-        ),
-        (
-            copy,
-            "setp.ne.s64 %__rf_r, %__rf_u, 0",
-            "setp.ne.s64 %__rf_r, %__rf_u, 1",
-        ),
+        (copy, "[__ringfence_launch+40]", "[__ringfence_launch+48]"),
         // The test of the second address.
         (
             "%rd6, %__rf_b",
@@ -685,6 +683,43 @@ fn alignment_is_recomputed() {
         ),
     ] {
         let errors = break_in(ADDRESSES, after, from, to);
+        assert!(!errors.is_empty(), "accepted: `{from}` as `{to}`");
+    }
+}
+
+#[test]
+fn limits_that_the_body_computes_are_recomputed() {
+    // There is no room for a launch parameter.
+    let room = ".param .u64 q, .param .align 8 .b8 rest[4336])";
+    let source = ADDRESSES.replace(".param .u64 q)", room);
+    let limit = "max.u64 %__rf_m0";
+    assert_eq!(break_in(&source, limit, "", ""), [""; 0]);
+    for (from, to) in [
+        (
+            "max.u64 %__rf_m0, %__rf_s0, 7",
+            "max.u64 %__rf_m0, %__rf_s0, 3",
+        ),
+        (
+            "sub.s64 %__rf_m0, %__rf_m0, 7",
+            "sub.s64 %__rf_m0, %__rf_m0, 3",
+        ),
+        ("selp.b64 %__rf_m0, 0, %__rf_m0, %__rf_r;", ""),
+        (
+            "selp.b64 %__rf_m0, 0, %__rf_m0",
+            "selp.b64 %__rf_m0, 1, %__rf_m0",
+        ),
+        ("ld.param.b64 %__rf_u, [p+0]", "ld.param.b64 %__rf_u, [q+0]"),
+        ("add.s64 %__rf_u, %__rf_u, 4;", ""),
+        (
+            "and.b64 %__rf_u, %__rf_u, 7;",
+            "and.b64 %__rf_u, %__rf_u, 3;",
+        ),
+        (
+            "setp.ne.s64 %__rf_r, %__rf_u, 0",
+            "setp.ne.s64 %__rf_r, %__rf_u, 1",
+        ),
+    ] {
+        let errors = break_in(&source, limit, from, to);
         assert!(!errors.is_empty(), "accepted: `{from}` as `{to}`");
     }
 }
@@ -831,8 +866,8 @@ fn a_function_pointer_that_changes_is_translated_again() {
         "\tst.param.b64 [a], %rd1;\n\tadd.s64 %rd2, %rd2, 0;\n\tproto",
         1,
     );
-    let instrumented = common::instrument("a pointer that changes", &changed).text;
-    assert!(instrument::verify(&changed, &instrumented).is_ok());
+    let made = common::instrument("a pointer that changes", &changed);
+    assert!(instrument::verify(&changed, &made.text, &made.entries).is_ok());
     let at = "st.param.b64 [a], %rd1;";
     let copy = good.find("__ringfence_checked_kernel").expect("a copy");
     let place = copy + good[copy..].find(at).expect("the argument") + at.len();
@@ -845,7 +880,7 @@ fn a_function_pointer_that_changes_is_translated_again() {
         &good[first..place],
         &good[place..]
     );
-    let errors = instrument::verify(&changed, &broken).expect_err("a stale address");
+    let errors = instrument::verify(&changed, &broken, &made.entries).expect_err("a stale address");
     assert!(
         errors
             .iter()

@@ -184,7 +184,8 @@ pub const THREAD_Z_MASK: u32 = 0x3f;
 
 /// Name of the parameter that instrumented entries, and checked copies of other
 /// functions, carry after the program's own: a [`LaunchHeader`] followed by one
-/// [`LaunchBounds`] per root.
+/// [`LaunchBounds`] per root. That of an entry goes on with a `u64` per limit, which
+/// the host computes, so that no thread has to.
 pub const LAUNCH_PARAMETER: &str = "__ringfence_launch";
 /// Prefix of the instrumented copy of an entry or another function. The original
 /// stays in the module, so that launch paths that are not hooked still work.

@@ -12,8 +12,9 @@ use crate::plan::ModulePlan;
 use crate::records::Records;
 use crate::request::{LaunchDecision, LaunchParameter};
 use crate::roots::{Root, Roots};
-use instrument::LaunchShape;
+use instrument::{LaunchLimit, LaunchShape};
 use model::UncheckedReason;
+use model::layout::shadow::LAUNCH_WINDOW;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -35,6 +36,11 @@ pub(crate) struct Copies {
 impl Copies {
     pub fn new(below: Below) -> Copies {
         Copies { below }
+    }
+
+    /// Where shadow memory is, as the launch parameter says it.
+    pub fn shadow_window(&self) -> [u8; LAUNCH_WINDOW as usize] {
+        self.below.metadata.shadow_window()
     }
 
     /// Whether a copy of a kernel can be launched with blocks of this shape.
@@ -64,9 +70,9 @@ impl Copies {
         let id = self.below.launches.next();
         let launch_parameter = match entry.launch_parameter {
             Some(_) => {
-                let mut bytes = launch_parameter(id, &roots);
+                let mut bytes = launch_parameter(id, &roots, &entry.limits);
                 if entry.takes_window {
-                    bytes.extend_from_slice(&self.below.metadata.shadow_window());
+                    bytes.extend_from_slice(&self.shadow_window());
                 }
                 bytes
             }
@@ -119,8 +125,9 @@ impl Copies {
     }
 }
 
-fn launch_parameter(id: u64, roots: &[Root]) -> LaunchParameter {
-    let mut bytes = LaunchParameter::with_capacity(8 + 16 * roots.len());
+fn launch_parameter(id: u64, roots: &[Root], limits: &[LaunchLimit]) -> LaunchParameter {
+    let (of_roots, of_limits) = (16 * roots.len(), 8 * limits.len());
+    let mut bytes = LaunchParameter::with_capacity(8 + of_roots + of_limits);
     bytes.extend_from_slice(&id.to_le_bytes());
     for root in roots {
         // Functions that the kernel calls know the pointer from nowhere else.
@@ -130,6 +137,11 @@ fn launch_parameter(id: u64, roots: &[Root]) -> LaunchParameter {
         };
         bytes.extend_from_slice(&base.to_le_bytes());
         bytes.extend_from_slice(&root.bounds.size.to_le_bytes());
+    }
+    for limit in limits {
+        let root = roots.get(limit.root as usize);
+        let value = root.map_or(0, |root| limit.value(root.pointer, root.bounds.size));
+        bytes.extend_from_slice(&value.to_le_bytes());
     }
     bytes
 }

@@ -177,6 +177,9 @@ pub(crate) trait Protection: Send + Sync {
     /// The device refused the launch of a kernel, by the program's handle.
     fn refused(&self, _function: u64) {}
 
+    /// A graph is about to be launched.
+    fn graph_launching(&self) {}
+
     /// A graph was launched.
     fn graph_submitted(&self, _place: Where) {}
 

@@ -33,8 +33,8 @@ impl LaunchRequest<'_> {
     }
 }
 
-/// Bytes of the launch parameter: a `LaunchHeader` and `LaunchBounds` each.
-/// Eight pointers fit without an allocation.
+/// Bytes of the launch parameter: a `LaunchHeader`, `LaunchBounds` each, and limits.
+/// Five pointers with one limit each fit without an allocation.
 pub type LaunchParameter = SmallVec<[u8; 136]>;
 
 /// What to launch.

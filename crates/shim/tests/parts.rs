@@ -91,6 +91,7 @@ fn executable(graph: Option<u64>) -> Executable {
         handle: 9,
         work: Work::Call(Vec::new()),
         uses: Vec::new(),
+        window: Default::default(),
         enabled: true,
         doubtful: false,
     };

@@ -7,10 +7,8 @@
 //! and alignment. If the alignment of an address cannot be derived from the
 //! text, its low bits are tested.
 
-use super::emit::Emit;
 use super::plan::{Group, Plan, Source};
 use super::text::*;
-use crate::parameters;
 use crate::patch::line;
 use analysis::{Analysis, RootId};
 
@@ -31,31 +29,6 @@ pub(super) struct Pointer {
     pub(super) parameter: u32,
     pub(super) residue: u64,
     pub(super) bytes: u64,
-}
-
-/// A limit that a root's offsets are compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Limit {
-    pub(super) root: RootId,
-    /// Bytes of the access, less one.
-    pub(super) less: u64,
-    /// The limit is zero unless this pointer is aligned.
-    pub(super) pointer: Option<Pointer>,
-}
-
-impl Group {
-    /// The limit in a root's registers for this group.
-    pub(super) fn limit(&self, root: RootId, less: u64) -> Option<Limit> {
-        let pointer = match self.aligned {
-            Aligned::ByLimit(pointer) => Some(pointer),
-            _ => None,
-        };
-        (less > 0 || pointer.is_some()).then_some(Limit {
-            root,
-            less,
-            pointer,
-        })
-    }
 }
 
 impl Plan {
@@ -128,32 +101,4 @@ pub(super) fn or_misaligned(
     }
     line!(out, "and.b32 {LOW_BITS}, {low}, {};", bytes - 1);
     line!(out, "setp.ne.or.u32 {outside}, {LOW_BITS}, 0, {outside};");
-}
-
-impl Emit<'_, '_, '_> {
-    /// Makes a limit zero where a pointer of the parameters is not aligned.
-    pub(super) fn limit_unless_aligned(&self, limit: Op<'_>, pointer: Pointer, out: &mut String) {
-        let Pointer {
-            parameter,
-            residue,
-            bytes,
-        } = pointer;
-        let function = self.analysis.code.function;
-        let (slots, _) = parameters::layout(function);
-        let holds = |slot: &parameters::ParameterSlot| {
-            slot.offset <= parameter && parameter - slot.offset < slot.size
-        };
-        let mut named = function.parameters.iter().zip(&slots);
-        let Some((variable, slot)) = named.find(|(_, slot)| holds(slot)) else {
-            return;
-        };
-        let (name, at) = (variable.name, parameter - slot.offset);
-        line!(out, "ld.param.b64 {SCRATCH2}, [{name}+{at}];");
-        if residue != 0 {
-            line!(out, "add.s64 {SCRATCH2}, {SCRATCH2}, {residue};");
-        }
-        line!(out, "and.b64 {SCRATCH2}, {SCRATCH2}, {};", bytes - 1);
-        line!(out, "setp.ne.s64 {OTHER}, {SCRATCH2}, 0;");
-        line!(out, "selp.b64 {limit}, 0, {limit}, {OTHER};");
-    }
 }

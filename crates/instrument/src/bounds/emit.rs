@@ -7,8 +7,9 @@
 //! offset, and a size below `n` gives a limit of zero. (`aligned` describes how
 //! the same check covers alignment.)
 
-use super::aligned::{Address, Aligned, Limit, or_misaligned};
+use super::aligned::{Address, Aligned, or_misaligned};
 use super::demand::About;
+use super::limits::Limit;
 use super::pieces::{limit, lookup_in, operand_name, outside_only, reg, sink, still};
 use super::plan::{Base, Group, Plan, Source};
 use super::predicated_off::goes_on;
@@ -107,24 +108,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 emit.open_loops.extend(open_loops(analysis));
             }
         }
-        for group in plan.checked_groups() {
-            if let (
-                Source::Root(root),
-                Extent::Bytes(bytes @ 1..) | Extent::BytesUnless(bytes @ 1.., _),
-            ) = (group.source, group.extent)
-                && group.window.is_none()
-                && !group.in_doubt
-                && emit.constant_size(root).is_none()
-                && let Some(limit) = group.limit(root, bytes - 1)
-            {
-                let next = emit.limit_list.len() as u32;
-                let list = &mut emit.limit_list;
-                emit.limits.entry(limit).or_insert_with(|| {
-                    list.push(limit);
-                    next
-                });
-            }
-        }
+        emit.limit_list = plan.limits_of_checks(analysis);
+        let numbered = emit.limit_list.iter().zip(0..);
+        emit.limits = numbered.map(|(&limit, number)| (limit, number)).collect();
         for (number, &register) in plan.shadow_registers.iter().enumerate() {
             emit.shadows.insert(register, number as u32);
         }
@@ -222,19 +208,6 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 }
                 self.leave(out);
             });
-        }
-    }
-
-    /// The limits that depend on one root's size.
-    pub(super) fn limits_of(&self, root: RootId, out: &mut String) {
-        for (number, known) in self.limit_list.iter().enumerate() {
-            if known.root == root {
-                let register = Op::Family(LIMIT, number as u32);
-                limit(register, Op::Family(ROOT_SIZE, root.0), known.less, out);
-                if let Some(pointer) = known.pointer {
-                    self.limit_unless_aligned(register, pointer, out);
-                }
-            }
         }
     }
 

@@ -170,7 +170,8 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
                 .source(reference, generic)
                 .or_else(|| self.by_address(reference)),
         }) else {
-            let is_lost = window.is_some() && matches!(reference.referent, Referent::Wide(_));
+            let is_lost = matches!(reference.referent, Referent::Wide(_))
+                && (window.is_some() || self.is_of_unnamed(reference));
             return Err(if is_lost {
                 Left::Unchecked
             } else {

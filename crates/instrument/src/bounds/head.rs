@@ -187,8 +187,7 @@ impl Emit<'_, '_, '_> {
         );
         line!(out, ".reg .b64 {OFFSET}, {SCRATCH}, {SCRATCH2};");
         if self.plan.shadow.is_some() && !self.plan.groups.is_empty() {
-            let bounds = self.plan.roots.len() * size_of::<LaunchBounds>();
-            let at = size_of::<LaunchHeader>() + bounds;
+            let at = self.plan.launch_bounds();
             let at = (self.plan.launch && self.plan.takes_window).then_some(at as u64);
             crate::shadow::declare(at, out);
         }

@@ -25,6 +25,7 @@ mod grouping;
 mod head;
 mod indirect;
 mod inside;
+mod limits;
 mod pass;
 mod pieces;
 mod plan;
@@ -54,9 +55,7 @@ use callees::{Done, finish_allocations, finish_entries, stack_is_unknown};
 use demand::About;
 use emit::Reports;
 use model::layout::shadow::{Encoding, LAUNCH_WINDOW};
-use model::layout::{
-    CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, RESIDUAL_PREFIX,
-};
+use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, RESIDUAL_PREFIX};
 use model::{Checked, KernelCoverage, SiteId};
 use plan::Plan;
 use ptx::{Function, Item, Module};
@@ -319,10 +318,17 @@ impl<'x, 'a> Pass<'x, 'a> {
         is_launched_by_kernels: bool,
     ) -> Option<ParameterSlot> {
         let offset = summary.parameter_bytes.next_multiple_of(8);
-        let size = launch_size(&summary.plan);
         let architecture = self.module.architecture();
-        let limit = parameters::limit(self.module.version, architecture);
-        summary.plan.launch = !is_launched_by_kernels && offset.saturating_add(size) <= limit;
+        let most = parameters::limit(self.module.version, architecture);
+        let fits = |plan: &Plan| offset.saturating_add(launch_size(plan)) <= most;
+        summary.plan.launch = !is_launched_by_kernels && fits(&summary.plan);
+        if summary.plan.launch {
+            summary.plan.settle_launch_limits(&summary.analysis);
+            if !fits(&summary.plan) {
+                summary.plan.launch_limits.clear();
+            }
+        }
+        let size = launch_size(&summary.plan);
         let needs_bounds = summary.plan.shadow.is_none() && !summary.plan.roots.is_empty();
         if !summary.plan.launch && needs_bounds {
             // Lookup mode: the device finds the bounds and must report them.
@@ -357,6 +363,10 @@ impl<'x, 'a> Pass<'x, 'a> {
             takes_window: plan.takes_window,
             roots: match launch_parameter {
                 Some(_) => plan.roots.clone(),
+                None => Vec::new(),
+            },
+            limits: match launch_parameter {
+                Some(_) => plan.launch_limits(&summary.analysis),
                 None => Vec::new(),
             },
             coverage: KernelCoverage::default(),
@@ -477,7 +487,7 @@ impl<'x, 'a> Pass<'x, 'a> {
 
 /// Bytes of the parameter that holds the bounds.
 fn launch_size(plan: &Plan) -> u32 {
-    let bounds = size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * plan.roots.len();
+    let bounds = plan.launch_bounds() + size_of::<u64>() * plan.launch_limits.len();
     let window = if plan.takes_window { LAUNCH_WINDOW } else { 0 };
     bounds as u32 + window as u32 + if plan.takes_called { CALLED } else { 0 }
 }

@@ -5,6 +5,7 @@ use super::aligned::Aligned;
 use super::demand::About;
 use super::grouping::Key;
 use super::indirect::Through;
+use super::limits::Limit;
 use super::strings::CheckedPrint;
 use super::window::{self, FailurePolicy, Window};
 use crate::error::Error;
@@ -192,6 +193,8 @@ pub(super) struct Plan {
     pub(super) records_bounds: bool,
     /// There is a launch parameter. The caller sets this.
     pub(super) launch: bool,
+    /// The limits that it carries, if it is an entry's.
+    pub(super) launch_limits: Vec<Limit>,
     /// Calls of checked copies, in order.
     pub(super) calls: Vec<Call>,
     /// The values that calls of checked copies return with bounds.

@@ -52,6 +52,18 @@ impl Planner<'_, '_, '_> {
         }
     }
 
+    /// Whether an address is of an object in a space of its own that check code cannot
+    /// name, as those that inline assembly declares in a scope.
+    pub(super) fn is_of_unnamed(&self, reference: &Reference) -> bool {
+        let Origin::Pointer { root, .. } = self.analysis.provenance.origin(reference.value) else {
+            return false;
+        };
+        match self.analysis.place(root) {
+            Some(place) => !self.is_of_parameters(place.symbol) && !self.has_bounds(root),
+            None => false,
+        }
+    }
+
     /// Whether a symbol is a parameter of the entry.
     fn is_of_parameters(&self, symbol: SymbolId) -> bool {
         let symbol = &self.analysis.code.symbols[symbol.0 as usize];

@@ -104,6 +104,21 @@ impl Alignments {
             .or(by_limit)
     }
 
+    /// Notes how a limit that the host computes depends on a pointer: a parameter, bytes
+    /// into it, what is added, and the alignment of the sum.
+    pub(super) fn loaded(&mut self, limit: &str, pointer: Option<(&str, i64, i64, u64)>) {
+        self.limits.remove(limit);
+        if let Some((name, offset, at, bytes)) = pointer {
+            let tested = Tested {
+                address: name.to_owned(),
+                at,
+                bytes,
+            };
+            self.limits
+                .insert(limit.to_owned(), (name.to_owned(), offset, tested));
+        }
+    }
+
     /// Of each limit that depends on a pointer: the parameter, bytes into it,
     /// what is added, and the alignment of the sum.
     pub(super) fn pointers(&self) -> FxHashMap<Text, (Text, i64, i64, u64)> {

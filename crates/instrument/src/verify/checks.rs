@@ -4,6 +4,7 @@ use super::Errors;
 use super::alignment::{self, Alignments};
 use super::calls::{Callees, Calls, Order, Reliance};
 use super::facts::Frame;
+use super::host::HostLimits;
 use super::lookups::Found;
 use super::predicated_off::PredicatedOffCode;
 use super::reports::Reports;
@@ -14,7 +15,7 @@ use super::strings::Strings;
 use super::through::Through;
 use super::verdicts::{Count, Distance, Needs, Redirect, Verdict};
 use super::windows::Windows;
-use super::written::{is_own, number};
+use super::written::{is_own, number, root};
 use crate::protocol::family::{LIMIT, PASSED_BASE, PASSED_SIZE};
 use crate::protocol::register::{
     GIVEN_BASE, GIVEN_SIZE, OTHER, SCRATCH, SITE, WEAK_BASE, WEAK_SIZE,
@@ -42,6 +43,8 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) nameable: Nameable<'x, 'a>,
     /// Size of the launch parameter.
     pub(super) launch: Option<u64>,
+    /// The limits in it.
+    pub(super) host: HostLimits<'x>,
     /// What may end the kernel before a thread exits.
     pub(super) endings: &'x Endings<'a>,
     /// The functions that calls may reach.
@@ -202,7 +205,7 @@ fn read(
     registers: &BTreeMap<u32, Register>,
     errors: &mut Errors<'_>,
 ) -> State {
-    let mut state = State::before(matched);
+    let mut state = State::before(matched, input);
     state.sites_before = input.sites_before.unwrap_or(0);
     state.roots.registers.clone_from(registers);
     state.find_endings(input);
@@ -262,12 +265,13 @@ impl State {
     /// Facts that are collected before a body is read: limits belong to roots,
     /// whose definitions may be further down in the text than code that they
     /// dominate.
-    fn before(matched: &[Matched<'_, '_>]) -> State {
+    fn before(matched: &[Matched<'_, '_>], input: &Input<'_, '_, '_>) -> State {
         let mut state = State {
             alignments: alignment::limits(matched),
             ..State::default()
         };
         state.roots.is_head = true;
+        let mut places = FxHashMap::default();
         for piece in matched {
             let Matched::Added(Piece::Statement(Statement::Instruction(instruction))) = piece
             else {
@@ -280,9 +284,15 @@ impl State {
             if is_shared_limit(first) && matches!(instruction.opcode.text, "max.u64" | "sub.s64") {
                 state.limit(instruction);
             }
+            if let Some(loaded) = input.host.loaded(instruction, input.analysis) {
+                places.insert(first.to_owned(), loaded.place);
+                state.alignments.loaded(first, loaded.pointer);
+                let size = (root(loaded.root).1, loaded.less);
+                state.limits.insert(first.to_owned(), size);
+            }
         }
         let pointers = state.alignments.pointers();
-        state.roots.limits = super::roots::limits(&state.limits, &pointers);
+        state.roots.limits = super::roots::limits(&state.limits, &pointers, &places);
         state
     }
 

@@ -63,7 +63,8 @@
 //!   `crate::parameters`: the layout of parameter blocks; `crate::protocol`:
 //!   names.
 //! * The lookup tables, and the bounds that the host passes to a launch: they
-//!   stay those of the pointer.
+//!   stay those of the pointer. The limits that it passes: it computes them as
+//!   [`crate::LaunchLimit`] says.
 
 mod accesses;
 mod alignment;
@@ -75,6 +76,7 @@ mod extents;
 mod facts;
 mod handed;
 mod heap;
+mod host;
 mod lookups;
 mod module;
 mod predicated_off;
@@ -107,12 +109,16 @@ pub struct VerifyError {
 /// Checks instrumented PTX against its source: that originals are unchanged,
 /// and that every access of their copies, and of functions, is checked, by the
 /// right bounds, and harms nothing where its check fails (the module's text
-/// has the list).
+/// has the list). `entries` say which limits the host passes to kernels.
 ///
 /// # Errors
 /// All that is wrong, in text order.
-pub fn verify(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> {
-    judge(source, instrumented, Wanted::Checks, None).map(|_| ())
+pub fn verify(
+    source: &str,
+    instrumented: &str,
+    entries: &[EntryPlan],
+) -> Result<(), Vec<VerifyError>> {
+    judge(source, instrumented, Wanted::Checks, (entries, false)).map(|_| ())
 }
 
 /// The same, and that the tables which the host reads fit the text.
@@ -121,7 +127,7 @@ pub fn verify(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> 
 /// All that is wrong, in text order.
 pub fn verify_output(source: &str, done: &Instrumented) -> Result<(), Vec<VerifyError>> {
     let wanted = done.shadow.map_or(Wanted::Checks, Wanted::Shadow);
-    let found = judge(source, &done.text, wanted, Some(&done.entries))?;
+    let found = judge(source, &done.text, wanted, (&done.entries, true))?;
     let mut errors = Errors {
         text: &done.text,
         list: Vec::new(),
@@ -185,7 +191,7 @@ pub fn verify_shadow(
     instrumented: &str,
     encoding: Encoding,
 ) -> Result<(), Vec<VerifyError>> {
-    judge(source, instrumented, Wanted::Shadow(encoding), None).map(|_| ())
+    judge(source, instrumented, Wanted::Shadow(encoding), (&[], false)).map(|_| ())
 }
 
 /// Checks PTX in which only calls of `malloc` and `free` were redirected:
@@ -196,7 +202,7 @@ pub fn verify_shadow(
 /// # Errors
 /// All that is wrong, in text order.
 pub fn verify_heap_calls(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> {
-    judge(source, instrumented, Wanted::HeapCalls, None).map(|_| ())
+    judge(source, instrumented, Wanted::HeapCalls, (&[], false)).map(|_| ())
 }
 
 /// What the pass was to do.
@@ -214,7 +220,7 @@ fn judge(
     source: &str,
     instrumented: &str,
     wanted: Wanted,
-    entries: Option<&[EntryPlan]>,
+    entries: (&[EntryPlan], bool),
 ) -> Result<module::Found, Vec<VerifyError>> {
     let mut errors = Errors {
         text: instrumented,

@@ -2,6 +2,7 @@
 
 use super::calls::{self, Callees, Order, Reliance};
 use super::facts::own_frame;
+use super::host::HostLimits;
 use super::{Errors, Wanted, checks, residual, statements, through};
 use crate::device_runtime;
 use crate::output::EntryPlan;
@@ -10,7 +11,7 @@ use crate::support;
 use analysis::{Analysis, Endings, ModuleSymbols, Nameable, Texts, mentioned};
 use model::layout::shadow::Encoding;
 use model::layout::{
-    CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, RESIDUAL_PREFIX, original_name,
+    CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchHeader, RESIDUAL_PREFIX, original_name,
 };
 use ptx::{Function, Item, Mnemonic, Modifier, Module, Span, Statement};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -56,8 +57,10 @@ pub(super) struct Judge<'x, 'a> {
     /// callers.
     orders: FxHashMap<String, Order>,
     relies: Vec<Reliance>,
-    /// What the host gets, if that is judged, too.
-    declared: Option<&'x [EntryPlan]>,
+    /// What the host gets.
+    entries: &'x [EntryPlan],
+    /// That is judged, too.
+    is_output: bool,
     unchecked: FxHashMap<String, Vec<u32>>,
 }
 
@@ -68,7 +71,7 @@ impl<'x, 'a> Judge<'x, 'a> {
     pub(super) fn judge(
         (old, new): (&'x Module<'a>, &'x Module<'a>),
         wanted: Wanted,
-        declared: Option<&'x [EntryPlan]>,
+        (entries, is_output): (&'x [EntryPlan], bool),
         errors: &mut Errors<'_>,
     ) -> Found {
         let mut judge = Judge {
@@ -92,7 +95,8 @@ impl<'x, 'a> Judge<'x, 'a> {
             heap_of: FxHashMap::default(),
             orders: FxHashMap::default(),
             relies: Vec::new(),
-            declared,
+            entries,
+            is_output,
             unchecked: FxHashMap::default(),
         };
         judge.callees.classes = through::classes(old, new, &judge.callees, errors);
@@ -351,6 +355,10 @@ impl<'x, 'a> Judge<'x, 'a> {
             new,
             nameable,
             launch: launch.and_then(|p| p.size()),
+            host: match original.is_entry {
+                true => HostLimits::of(self.entries, original.name),
+                false => HostLimits::default(),
+            },
             endings: &self.endings,
             callees: &self.callees,
             texts: &self.texts,
@@ -369,7 +377,7 @@ impl<'x, 'a> Judge<'x, 'a> {
         };
         let followed = checks::follow(&input, &matched, errors);
         if input.is_residual {
-            let mut declared = self.declared.unwrap_or_default().iter();
+            let mut declared = self.entries.iter().filter(|_| self.is_output);
             let declared = declared.find(|entry| entry.name == original.name);
             let declared = declared.and_then(|entry| entry.residual.as_ref());
             residual::judge(&analysis, &followed.unchecked, declared, errors);
@@ -465,18 +473,14 @@ impl<'x, 'a> Judge<'x, 'a> {
         match copy.parameters.get(count..) {
             Some([]) => {}
             Some([launch]) if launch.name == LAUNCH_PARAMETER => {
-                let (header, each) = (
-                    size_of::<LaunchHeader>() as u64,
-                    size_of::<LaunchBounds>() as u64,
-                );
+                let header = size_of::<LaunchHeader>() as u64;
                 let size = launch.size().unwrap_or(0);
-                // Functions also take the address that a call through a pointer had.
-                let part = if original.is_entry { each } else { 8 };
-                if size < header || !(size - header).is_multiple_of(part) || launch.alignment() != 8
-                {
+                // Behind the bounds lie the limits of an entry, or the address that a call
+                // of a function through a pointer had.
+                if size < header || !(size - header).is_multiple_of(8) || launch.alignment() != 8 {
                     errors.at(
                         launch.span,
-                        "the launch parameter is not a header and bounds",
+                        "the launch parameter is not a header, bounds and limits",
                     );
                 }
             }

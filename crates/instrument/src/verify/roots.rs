@@ -434,12 +434,13 @@ impl State {
             && input.analysis.code.function.is_entry
         {
             let taken = size_of::<LaunchBounds>() * self.roots.launched.len();
+            let taken = taken + size_of::<u64>() * input.host.limits.len();
             // Those that only a proof needs are the host's.
             let is_all = input.shadow.is_none();
             if is_all && size != (size_of::<LaunchHeader>() + taken) as u64 {
                 errors.at(
                     input.span,
-                    "the launch parameter is not a header and bounds that are used",
+                    "the launch parameter is not a header, bounds that are used, and the limits",
                 );
             }
         }
@@ -519,16 +520,18 @@ fn may_free(instruction: &Instruction<'_>) -> bool {
 }
 
 /// The values of limit registers, by number. They are read from every place
-/// that computes them; all must agree.
+/// that computes or loads them; all must agree.
 pub(super) fn limits(
-    computed: &FxHashMap<Text, (Text, u64)>,
+    known: &FxHashMap<Text, (Text, u64)>,
     pointers: &FxHashMap<Text, (Text, i64, i64, u64)>,
+    places: &FxHashMap<Text, u64>,
 ) -> BTreeMap<u32, Limit> {
-    let limits = computed.iter().filter_map(|(register, (size, less))| {
+    let limits = known.iter().filter_map(|(register, (size, less))| {
         let limit = Limit {
             root: number(size, crate::protocol::family::ROOT_SIZE)?,
             less: *less,
             pointer: pointers.get(register).cloned(),
+            place: places.get(register).copied(),
         };
         Some((number(register, LIMIT)?, limit))
     });

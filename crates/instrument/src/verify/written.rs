@@ -104,7 +104,7 @@ pub(super) fn root(number: u32) -> (String, String) {
 }
 
 /// What a limit register holds: `max(size, less) - less`, or zero where a
-/// pointer of the parameters is not aligned.
+/// pointer of the parameters is not aligned. The host may have computed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
     /// Number of the root whose size it is.
@@ -113,12 +113,17 @@ pub(super) struct Limit {
     /// Parameter, bytes into it, what is added to the pointer there, and the
     /// alignment of the sum.
     pub(super) pointer: Option<(String, i64, i64, u64)>,
+    /// Its place in the launch parameter.
+    pub(super) place: Option<u64>,
 }
 
 impl Limit {
-    /// What computes it.
+    /// What computes it, or loads it.
     pub(super) fn text(&self, number: u32) -> String {
         let (register, size) = (format!("{LIMIT}{number}"), root(self.root).1);
+        if let Some(place) = self.place {
+            return format!("ld.param.b64 {register}, [{LAUNCH_PARAMETER}+{place}]; ");
+        }
         let less = self.less;
         let mut text =
             format!("max.u64 {register}, {size}, {less}; sub.s64 {register}, {register}, {less}; ");

@@ -9,7 +9,8 @@ pub type Defect = (&'static str, &'static [Edit], &'static str);
 
 /// Makes each defect in the instrumented text of a module.
 pub fn refuse_each(source: &str, defects: &[Defect]) {
-    let good = super::instrument("the module without defects", source).text;
+    let done = super::instrument("the module without defects", source);
+    let good = &done.text;
     let mut wrong = Vec::new();
     for (what, edits, reason) in defects {
         let mut text = good.clone();
@@ -23,7 +24,7 @@ pub fn refuse_each(source: &str, defects: &[Defect]) {
             let at = start + at;
             text.replace_range(at..at + from.len(), to);
         }
-        match instrument::verify(source, &text) {
+        match instrument::verify(source, &text, &done.entries) {
             Ok(()) => wrong.push(format!("accepted: {what}")),
             Err(errors) => {
                 let is_for = |part: &str| errors.iter().any(|e| e.message.contains(part));

@@ -21,6 +21,7 @@ use crate::request::{Accounted, LaunchDecision, LaunchRequest, Submitted, Unchec
 use crate::streams::{self, StreamName, Streams, Where};
 use crate::window::LaunchWindow;
 use model::UncheckedReason;
+use model::layout::shadow::LAUNCH_WINDOW;
 use std::sync::Arc;
 
 /// The services that launches use.
@@ -216,7 +217,14 @@ impl Launcher {
     /// The program is about to launch a graph.
     pub fn graph_launching(&self) {
         self.protections.before_unchecked();
+        self.protections.each(|one| one.graph_launching());
         self.lookups.graph_launching();
+    }
+
+    /// What launches of checked kernels are told of shadow memory, where they are told
+    /// something. A kernel of a graph that was told something else is planned anew.
+    pub fn shadow_window(&self) -> [u8; LAUNCH_WINDOW as usize] {
+        self.copies.shadow_window()
     }
 
     /// The program has launched a graph into this stream, which is not captured.

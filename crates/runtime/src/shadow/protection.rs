@@ -53,6 +53,10 @@ impl Protection for Shadow {
         self.launched(launch.place);
     }
 
+    fn graph_launching(&self) {
+        self.flush();
+    }
+
     fn graph_submitted(&self, place: Where) {
         self.launched(place);
     }

@@ -81,6 +81,7 @@ pub fn module(lookups: bool) -> Instrumented {
             size: 40,
         }),
         roots: vec![0, 8],
+        limits: Vec::new(),
         coverage: KernelCoverage {
             exact_sites: sites.len() as u32,
             ..KernelCoverage::default()

@@ -74,6 +74,7 @@ impl Node {
             handle,
             work,
             uses: Vec::new(),
+            window: Default::default(),
             enabled: true,
             doubtful: false,
         };
@@ -84,6 +85,7 @@ impl Node {
     /// Notes what the pointers belong to now.
     pub(super) fn look(&mut self, runtime: &Runtime) {
         self.doubtful = false;
+        self.window = runtime.launcher().shadow_window();
         self.uses = match &self.work {
             Work::Kernel(kernel) => kernel.uses(runtime),
             Work::Call(sides) => {
@@ -105,7 +107,9 @@ impl Node {
     /// Whether a pointer belongs to something else than it did. Memory that a
     /// graph allocates is gone and there again as the graph says.
     pub(super) fn is_stale(&self, runtime: &Runtime) -> bool {
+        let is_kernel = matches!(self.work, Work::Kernel(_));
         self.doubtful
+            || (is_kernel && self.window != runtime.launcher().shadow_window())
             || self.uses.iter().any(|(pointer, then)| {
                 let (_, now) = belongs(runtime, *pointer);
                 let is_a_graphs =

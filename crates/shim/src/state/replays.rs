@@ -1,6 +1,7 @@
 //! Instantiated graphs, and what their nodes were last planned for.
 
 use driver::sys::{CUcontext, CUgraphNodeType};
+use model::layout::shadow::LAUNCH_WINDOW;
 use model::{DeviceAddress, Extent};
 use parking_lot::Mutex;
 use runtime::{Belongs, EntryPlan, LaunchShape, Side};
@@ -39,6 +40,9 @@ pub struct Node {
     pub work: Work,
     /// Pointers, and what they belonged to when the node was last planned.
     pub uses: Vec<(u64, Option<Belongs>)>,
+    /// Where shadow memory was then, if it is a kernel's
+    /// ([`runtime::Launcher::shadow_window`]).
+    pub window: [u8; LAUNCH_WINDOW as usize],
     /// Whether a launch of the graph executes it.
     pub enabled: bool,
     /// Whether it is to be planned before it is launched, whatever its pointers

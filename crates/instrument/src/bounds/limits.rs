@@ -1,0 +1,159 @@
+//! The limits that checks compare offsets with: the size of an allocation, less the
+//! bytes that follow the first one of an access, or zero where a pointer of the
+//! parameters is not aligned.
+//!
+//! Those of a kernel's pointer parameters are the same for all threads of a launch. The
+//! host computes them ([`LaunchLimit`]), and the launch parameter carries them behind
+//! the bounds. Others are computed at the top of the body, or where the pointer appears.
+
+use super::aligned::{Aligned, Pointer};
+use super::emit::{Emit, constant_size};
+use super::plan::{Group, Plan, Source};
+use super::text::*;
+use crate::output::LaunchLimit;
+use crate::parameters;
+use crate::patch::line;
+use analysis::{Analysis, Root, RootId};
+use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
+use ptx::table::Extent;
+
+/// A limit that a root's offsets are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Limit {
+    pub(super) root: RootId,
+    /// Bytes of the access, less one.
+    pub(super) less: u64,
+    /// The limit is zero unless this pointer is aligned.
+    pub(super) pointer: Option<Pointer>,
+}
+
+impl Group {
+    /// The limit in a root's registers for this group; `None` if that is the size.
+    pub(super) fn limit(&self, root: RootId, less: u64) -> Option<Limit> {
+        let pointer = match self.aligned {
+            Aligned::ByLimit(pointer) => Some(pointer),
+            _ => None,
+        };
+        (less > 0 || pointer.is_some()).then_some(Limit {
+            root,
+            less,
+            pointer,
+        })
+    }
+}
+
+impl Plan {
+    /// The limits that checks of the plan compare with, in order of their registers.
+    pub(super) fn limits_of_checks(&self, analysis: &Analysis<'_, '_>) -> Vec<Limit> {
+        let mut limits = Vec::new();
+        for group in self.checked_groups() {
+            if let (
+                Source::Root(root),
+                Extent::Bytes(bytes @ 1..) | Extent::BytesUnless(bytes @ 1.., _),
+            ) = (group.source, group.extent)
+                && group.window.is_none()
+                && !group.in_doubt
+                && constant_size(analysis, root).is_none()
+                && let Some(limit) = group.limit(root, bytes - 1)
+                && !limits.contains(&limit)
+            {
+                limits.push(limit);
+            }
+        }
+        limits
+    }
+
+    /// Notes the limits that the host can compute: those of pointer parameters,
+    /// unless their alignment is that of another one.
+    pub(super) fn settle_launch_limits(&mut self, analysis: &Analysis<'_, '_>) {
+        let mut limits = self.limits_of_checks(analysis);
+        limits.retain(|limit| match analysis.provenance.root(limit.root) {
+            Some(Root::KernelParameter { offset }) => {
+                limit.pointer.is_none_or(|own| own.parameter == offset)
+                    && self.roots.contains(&offset)
+            }
+            _ => false,
+        });
+        self.launch_limits = limits;
+    }
+
+    /// What the host must know of those limits.
+    pub(super) fn launch_limits(&self, analysis: &Analysis<'_, '_>) -> Vec<LaunchLimit> {
+        let limits = self.launch_limits.iter().filter_map(|limit| {
+            let Some(Root::KernelParameter { offset }) = analysis.provenance.root(limit.root)
+            else {
+                return None;
+            };
+            let root = self.roots.iter().position(|&root| root == offset)?;
+            Some(LaunchLimit {
+                root: root as u32,
+                less: limit.less,
+                alignment: limit.pointer.map_or(1, |pointer| pointer.bytes),
+                residue: limit.pointer.map_or(0, |pointer| pointer.residue),
+            })
+        });
+        limits.collect()
+    }
+
+    /// Bytes of the launch parameter before the limits.
+    pub(super) fn launch_bounds(&self) -> usize {
+        size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * self.roots.len()
+    }
+
+    /// Where the launch parameter has a limit, if it has.
+    fn launch_place(&self, limit: &Limit) -> Option<usize> {
+        let mut known = self.launch_limits.iter();
+        let place = known.position(|known| known == limit)?;
+        self.launch
+            .then(|| self.launch_bounds() + size_of::<u64>() * place)
+    }
+}
+
+impl Emit<'_, '_, '_> {
+    /// The limits that depend on one root's size.
+    pub(super) fn limits_of(&self, root: RootId, out: &mut String) {
+        for (number, known) in self.limit_list.iter().enumerate() {
+            if known.root != root {
+                continue;
+            }
+            let register = Op::Family(LIMIT, number as u32);
+            if let Some(place) = self.plan.launch_place(known) {
+                line!(
+                    out,
+                    "ld.param.b64 {register}, [{LAUNCH_PARAMETER}+{place}];"
+                );
+                continue;
+            }
+            super::pieces::limit(register, Op::Family(ROOT_SIZE, root.0), known.less, out);
+            if let Some(pointer) = known.pointer {
+                self.limit_unless_aligned(register, pointer, out);
+            }
+        }
+    }
+
+    /// Makes a limit zero where a pointer of the parameters is not aligned.
+    fn limit_unless_aligned(&self, limit: Op<'_>, pointer: Pointer, out: &mut String) {
+        let Pointer {
+            parameter,
+            residue,
+            bytes,
+        } = pointer;
+        let function = self.analysis.code.function;
+        let (slots, _) = parameters::layout(function);
+        let holds = |slot: &parameters::ParameterSlot| {
+            slot.offset <= parameter && parameter - slot.offset < slot.size
+        };
+        let mut named = function.parameters.iter().zip(&slots);
+        let Some((variable, slot)) = named.find(|(_, slot)| holds(slot)) else {
+            return;
+        };
+        let (name, at) = (variable.name, parameter - slot.offset);
+        line!(out, "ld.param.b64 {SCRATCH2}, [{name}+{at}];");
+        if residue != 0 {
+            line!(out, "add.s64 {SCRATCH2}, {SCRATCH2}, {residue};");
+        }
+        line!(out, "and.b64 {SCRATCH2}, {SCRATCH2}, {};", bytes - 1);
+        line!(out, "setp.ne.s64 {OTHER}, {SCRATCH2}, 0;");
+        line!(out, "selp.b64 {limit}, 0, {limit}, {OTHER};");
+    }
+}
