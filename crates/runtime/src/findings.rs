@@ -27,7 +27,7 @@ const NULL_PAGE: u64 = 4096;
 /// What identifies a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
-    /// An access: module, site, rule.
+    /// An access of the source: module, its first site, rule.
     Access(u64, SiteId, Rule),
     /// A call by the host: driver function, rule, and where it was made.
     Call(String, Rule, Stack),

@@ -2,7 +2,7 @@
 
 pub use fatbin::ModulePart;
 use instrument::{EntryPlan, Instrumented};
-use model::{AccessKind, AccessSite, Provenance, SiteId, Space, UncheckedReason};
+use model::{AccessKind, AccessSite, Provenance, SiteId, SourceLocation, Space, UncheckedReason};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock};
 
@@ -254,6 +254,9 @@ pub(crate) struct PartPlan {
     sites: Vec<AccessSite>,
     /// Members of each group, as indices into `sites`.
     groups: FxHashMap<SiteId, Vec<u32>>,
+    /// Of each site, the first one that is the same access of the source; made when it
+    /// is first asked for.
+    first: OnceLock<Vec<SiteId>>,
 }
 
 impl PartPlan {
@@ -262,7 +265,21 @@ impl PartPlan {
         for (index, site) in sites.iter().enumerate() {
             groups.entry(site.group).or_default().push(index as u32);
         }
-        PartPlan { tag, sites, groups }
+        PartPlan {
+            tag,
+            sites,
+            groups,
+            first: OnceLock::new(),
+        }
+    }
+
+    /// The first site that is the same access of the source as this one: copies of an
+    /// unrolled loop's body are.
+    pub fn first_like(&self, site: SiteId) -> SiteId {
+        let first = self.first.get_or_init(|| first_of_each(&self.sites));
+        let index = (site.0 as usize).checked_sub(1);
+        let known = index.and_then(|index| first.get(index));
+        known.copied().unwrap_or(site)
     }
 
     /// The sites that share the check which a record names. Empty if the
@@ -276,4 +293,31 @@ impl PartPlan {
     fn site(&self, id: SiteId) -> Option<&AccessSite> {
         self.sites.get((id.0 as usize).checked_sub(1)?)
     }
+}
+
+/// See [`PartPlan::first_like`].
+fn first_of_each(sites: &[AccessSite]) -> Vec<SiteId> {
+    let mut at: FxHashMap<(&str, &SourceLocation), Vec<&AccessSite>> = FxHashMap::default();
+    let first = |site: &AccessSite, known: &[&AccessSite]| {
+        let mut known = known.iter();
+        let same = known.find(|other| {
+            (other.kind, other.space) == (site.kind, site.space)
+                && other.provenance == site.provenance
+                && other.object == site.object
+                && !other.is_free()
+        });
+        same.map_or(site.id, |other| other.id)
+    };
+    let firsts = sites.iter().map(|site| {
+        let Some(source) = &site.source else {
+            return site.id;
+        };
+        let known = at.entry((&site.function, source)).or_default();
+        let id = first(site, known);
+        if id == site.id {
+            known.push(site);
+        }
+        id
+    });
+    firsts.collect()
 }

@@ -199,7 +199,8 @@ impl Violations {
         if self.is_of_missed_call(violation) {
             return;
         }
-        let key = Key::Access(part.tag, violation.site.id, violation.rule);
+        let site = part.first_like(violation.site.id);
+        let key = Key::Access(part.tag, site, violation.rule);
         let Some(id) = self.reporter.count(key) else {
             return;
         };
