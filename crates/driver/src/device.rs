@@ -206,6 +206,16 @@ pub trait Driver: Send + Sync {
     /// Store `value` `count` times from `address` on; done when it returns.
     fn fill(&self, address: DeviceAddress, value: u32, count: u64) -> Result<(), DriverError>;
 
+    /// As [`Driver::fill`], in its turn in a stream of the current context. Not legal in
+    /// a stream that is being captured.
+    fn fill_in_stream(
+        &self,
+        address: DeviceAddress,
+        value: u32,
+        count: u64,
+        stream: SupportStream,
+    ) -> Result<(), DriverError>;
+
     /// Copy bytes out of device memory; done when it returns.
     fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError>;
 

@@ -335,6 +335,14 @@ impl Tables {
         Ok(())
     }
 
+    /// Where the size of the extent that starts at `base` is, if there is one: with a
+    /// size of zero there, accesses to it are out of bounds.
+    pub fn size_at(&self, base: u64) -> Option<u64> {
+        let claim = self.claims.get(&base)?;
+        let entry = EXTENT_TABLE + u64::from(claim.index) * ENTRY_SIZE;
+        Some(entry + std::mem::offset_of!(ExtentEntry, size) as u64)
+    }
+
     /// Removes the extent that starts at `base`, if there is one; appends the
     /// writes.
     ///

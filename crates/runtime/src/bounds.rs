@@ -138,7 +138,7 @@ impl Bounds {
         }
         let plan = function.plan.as_ref().ok_or(UncheckedReason::LaunchPath)?;
         if plan.changes_originals() {
-            self.copies.make_ready(plan)?;
+            self.copies.make_ready(plan, request.stream)?;
         }
         if function.excluded || !self.window.admits() {
             return Err(UncheckedReason::Excluded);
@@ -209,7 +209,7 @@ impl Bounds {
             *decision = LaunchDecision::Proved;
             return Ok(Counted::Proved);
         }
-        self.copies.make_ready(plan)?;
+        self.copies.make_ready(plan, request.stream)?;
         let residual = function.copies.residual.filter(|_| {
             proved && is_elided && Copies::fits(function, Build::Residual, request.shape)
         });

@@ -12,6 +12,7 @@ use crate::plan::ModulePlan;
 use crate::records::Records;
 use crate::request::{LaunchDecision, LaunchParameter};
 use crate::roots::{Root, Roots};
+use crate::streams::StreamUse;
 use instrument::{LaunchLimit, LaunchShape};
 use model::UncheckedReason;
 use model::layout::shadow::LAUNCH_WINDOW;
@@ -95,8 +96,13 @@ impl Copies {
         })
     }
 
-    /// What code of the module needs on the device before it runs.
-    pub fn make_ready(&self, plan: &ModulePlan) -> Result<(), UncheckedReason> {
+    /// What code of the module needs on the device before it runs, in this stream if
+    /// that is known.
+    pub fn make_ready(
+        &self,
+        plan: &ModulePlan,
+        stream: Option<StreamUse>,
+    ) -> Result<(), UncheckedReason> {
         if let Err(message) = self.below.metadata.attach() {
             self.below.env.error(&message, true);
             return Err(UncheckedReason::Failed);
@@ -115,7 +121,7 @@ impl Copies {
             self.below.env.error(&message, false);
         }
         if plan.uses_lookups() {
-            self.below.lookups.launching();
+            self.below.lookups.launching(stream);
         }
         if let Err(error) = self.below.metadata.publish_miss_size() {
             self.below.env.error(&error.to_string(), true);

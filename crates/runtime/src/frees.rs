@@ -372,6 +372,7 @@ impl Frees {
                 stream: stream.name,
                 context: stream.context,
                 stack,
+                is_hidden: false,
             };
             if let Some(user) = self.below.streams.freed(extent.base, stream) {
                 self.report_race(request, &user);

@@ -5,6 +5,7 @@
 use crate::env::Env;
 use crate::memory::Memory;
 use crate::metadata::Metadata;
+use crate::streams::StreamUse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,19 +31,33 @@ impl Lookups {
         }
     }
 
-    /// A kernel that looks pointers up is about to be launched.
-    pub fn launching(&self) {
+    /// A kernel that looks pointers up is about to be launched, into this stream, if
+    /// that is known.
+    pub fn launching(&self, stream: Option<StreamUse>) {
         self.used.store(true, Ordering::Relaxed);
         self.outstanding.store(true, Ordering::Relaxed);
         self.flush();
+        self.hide_what_was_freed(stream);
     }
 
     /// A graph is about to be launched, whose kernels may look pointers up, and
     /// find what the program allocates while they run.
-    pub fn graph_launching(&self) {
+    pub fn graph_launching(&self, stream: Option<StreamUse>) {
         if self.used.load(Ordering::Relaxed) {
             self.outstanding.store(true, Ordering::Relaxed);
             self.flush();
+            self.hide_what_was_freed(stream);
+        }
+    }
+
+    /// The stream has come to what it frees before it comes to what is launched now.
+    fn hide_what_was_freed(&self, stream: Option<StreamUse>) {
+        let Some(stream) = stream else { return };
+        let freed = self.memory.hide_freed_in(stream.name);
+        if let Err(error) = self.metadata.hide(&freed, stream.support()) {
+            let message =
+                format!("uses of memory that was freed in stream order may not be found: {error}");
+            self.env.error(&message, false);
         }
     }
 

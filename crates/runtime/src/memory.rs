@@ -47,6 +47,8 @@ pub(crate) struct PendingFree {
     pub context: u64,
     /// Where the program freed it.
     pub stack: Stack,
+    /// Kernels that the stream executes behind the free do not find it any more.
+    pub is_hidden: bool,
 }
 
 /// A change of the live allocations.
@@ -412,6 +414,25 @@ impl Memory {
                 self.touch();
             }
         }
+    }
+
+    /// The starts of what a stream frees that kernels which it executes behind that
+    /// find still. They are to be hidden from them now.
+    pub fn hide_freed_in(&self, stream: StreamName) -> Vec<u64> {
+        let is_it = |pending: &PendingFree| pending.stream == stream && !pending.is_hidden;
+        if !self.state.read().pending.values().any(is_it) {
+            return Vec::new();
+        }
+        let mut state = self.state.write();
+        let freed = state
+            .pending
+            .iter_mut()
+            .filter(|(_, pending)| is_it(pending));
+        let hidden = freed.map(|(base, pending)| {
+            pending.is_hidden = true;
+            *base
+        });
+        hidden.collect()
     }
 
     /// A context is gone and all that belongs to it. Returns what was live.

@@ -5,7 +5,7 @@
 use crate::env::Env;
 use crate::memory::{Change, Memory};
 use crate::turn::Turn;
-use driver::{Driver, DriverError, HostMapping, Store};
+use driver::{Driver, DriverError, HostMapping, Store, SupportStream};
 use heap::{DeviceHeap, TableUpdate, Tables};
 use model::DeviceAddress;
 use model::layout::shadow::{LAUNCH_WINDOW, SHADOW_WINDOW};
@@ -296,6 +296,23 @@ impl Metadata {
         let result = self.write_changes(memory);
         self.flushing.store(false, Ordering::Release);
         result
+    }
+
+    /// Makes the tables say, to kernels that a stream executes from here on, that
+    /// allocations are gone. Others may still use them. To be called when the tables
+    /// are up to date.
+    pub fn hide(&self, bases: &[u64], stream: SupportStream) -> Result<(), DriverError> {
+        const WORDS: u64 = 2;
+        let places: Vec<u64> = {
+            let tables = self.tables.lock();
+            let places = bases.iter().filter_map(|base| tables.size_at(*base));
+            places.collect()
+        };
+        places.into_iter().try_for_each(|place| {
+            self.env
+                .driver()
+                .fill_in_stream(DeviceAddress(place), 0, WORDS, stream)
+        })
     }
 
     fn write_changes(&self, memory: &Memory) -> Result<(), String> {

@@ -539,6 +539,38 @@ impl Driver for Gpu {
         })
     }
 
+    fn fill_in_stream(
+        &self,
+        address: DeviceAddress,
+        value: u32,
+        count: u64,
+        stream: SupportStream,
+    ) -> Result<(), DriverError> {
+        self.within(|context| {
+            let (at, count) = (address.0, count as usize);
+            match stream {
+                SupportStream::Program {
+                    handle,
+                    per_thread: true,
+                } => call!(
+                    self,
+                    cuMemsetD32Async_ptsz(at, value, count, CUstream(handle))
+                ),
+                SupportStream::Program { handle, .. } => {
+                    call!(self, cuMemsetD32Async(at, value, count, CUstream(handle)))
+                }
+                SupportStream::Own => {
+                    let stream = self.stream(context)?;
+                    call!(self, cuMemsetD32Async(at, value, count, stream))
+                }
+                SupportStream::Guard => {
+                    let stream = self.guard_stream(context)?;
+                    call!(self, cuMemsetD32Async(at, value, count, stream))
+                }
+            }
+        })
+    }
+
     fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError> {
         self.on_stream(|stream| {
             call!(

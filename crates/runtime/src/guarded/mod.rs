@@ -112,7 +112,7 @@ impl Guarded {
             return None;
         }
         // The program's own kernels allocate there, too.
-        self.copies.make_ready(plan).ok()?;
+        self.copies.make_ready(plan, None).ok()?;
         self.records.expect();
         let copy = function.copies.checked.filter(|_| !function.excluded)?;
         self.copies

@@ -18,7 +18,7 @@ use crate::modules::Modules;
 use crate::protection::Protections;
 use crate::records::Records;
 use crate::request::{Accounted, LaunchDecision, LaunchRequest, Submitted, Unchecked};
-use crate::streams::{self, StreamName, Streams, Where};
+use crate::streams::{self, StreamName, StreamUse, Streams, Where};
 use crate::window::LaunchWindow;
 use model::UncheckedReason;
 use model::layout::shadow::LAUNCH_WINDOW;
@@ -209,16 +209,17 @@ impl Launcher {
         // Failure to get ready is said there.
         let plan = function.and_then(|function| function.plan.as_ref());
         if let Some(plan) = plan.filter(|plan| plan.changes_originals()) {
-            let _ = self.copies.make_ready(plan);
+            let _ = self.copies.make_ready(plan, None);
             self.records.expect();
         }
     }
 
-    /// The program is about to launch a graph.
-    pub fn graph_launching(&self) {
+    /// The program is about to launch a graph, into this stream if that is known, and
+    /// not captured.
+    pub fn graph_launching(&self, stream: Option<StreamUse>) {
         self.protections.before_unchecked();
         self.protections.each(|one| one.graph_launching());
-        self.lookups.graph_launching();
+        self.lookups.graph_launching(stream);
     }
 
     /// What launches of checked kernels are told of shadow memory, where they are told

@@ -255,7 +255,7 @@ fn run(protect: Protections, more: Vec<Arc<dyn Protection>>) -> Outcome {
     let unknown = bench.begin_of(0x99, &read);
     decided(unknown.decision());
     unknown.submitted(PLACE);
-    runtime.launcher().graph_launching();
+    runtime.launcher().graph_launching(None);
     runtime.launcher().graph_launched(PLACE);
     if protect.bounds {
         // Else nothing leaves records.

@@ -366,7 +366,11 @@ fn launching(exec: CUgraphExec, stream: (CUstream, bool)) -> Option<CUresult> {
     process::device_in_use();
     // It may record events, and wait for some.
     runtime.streams().ordered(Ordering::Graph);
-    runtime.launcher().graph_launching();
+    let into = match is_capturing() || !runtime.streams().are_tracked() {
+        true => None,
+        false => streams::in_use(runtime, stream.0, stream.1),
+    };
+    runtime.launcher().graph_launching(into);
     if let Some(memory) = memory_of(exec) {
         graph_memory::launching(runtime, &memory);
     }

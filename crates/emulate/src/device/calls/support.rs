@@ -3,6 +3,7 @@
 //! and `release`, which take the place of the program's own calls.
 
 use crate::device::basics::Result as CudaResult;
+use crate::device::objects::copy::Fill;
 use crate::device::objects::launch::Launch;
 use crate::device::objects::queue::Stream;
 use crate::device::objects::queue::{GREATEST_PRIORITY, PER_THREAD};
@@ -169,6 +170,29 @@ impl Driver for Device {
             .memory
             .fill(address.0, &value.to_le_bytes(), count);
         filled.map_err(|error| access_error("cuMemsetD32", error))
+    }
+
+    fn fill_in_stream(
+        &self,
+        address: DeviceAddress,
+        value: u32,
+        count: u64,
+        stream: SupportStream,
+    ) -> Result<(), DriverError> {
+        let fill = Fill {
+            address: address.0,
+            pitch: 0,
+            element: 4,
+            value,
+            width: count,
+            height: 1,
+        };
+        // (What Ringfence maps is no allocation of the program's, which a fill of the
+        // program's would be checked to be.)
+        let filled = self
+            .support_stream(stream)
+            .and_then(|stream| self.enqueue(&stream, Work::Fill(fill), true));
+        filled.map_err(|code| call_error("cuMemsetD32Async", code))
     }
 
     fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError> {

@@ -269,6 +269,16 @@ impl Driver for Fake {
         Ok(())
     }
 
+    fn fill_in_stream(
+        &self,
+        address: DeviceAddress,
+        value: u32,
+        count: u64,
+        _: SupportStream,
+    ) -> Result<(), DriverError> {
+        self.fill(address, value, count)
+    }
+
     fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError> {
         assert!(address.0 >= CONTROL_BASE && bytes.len() == 8);
         if self.lost.load(Ordering::Relaxed) {
