@@ -225,11 +225,8 @@ fn without_bounds(
     let rule = match snapshot.memory.in_heap(pointer) {
         InHeap::Elsewhere => otherwise,
         InHeap::Nothing => Rule::InvalidPointer,
-        // `malloc(0)` gives a block without bytes.
-        InHeap::Block {
-            live: true,
-            size: 0,
-        } => global(kind),
+        // `malloc(0)` gives a block without bytes. It may have been freed since.
+        InHeap::Block { size: 0, .. } => global(kind),
         // When the device looked there was no live block: what is there now, if
         // it is live, came later.
         InHeap::Block { .. } => Rule::UseAfterFree,

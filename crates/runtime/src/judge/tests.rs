@@ -18,6 +18,7 @@ const TAKEN_BACK: u64 = 0x7200_0000;
 /// and one where no block is.
 const LIVE: u64 = 0x7300_0000;
 const EMPTY: u64 = 0x7300_1000;
+const EMPTY_AND_FREED: u64 = 0x7300_1800;
 const DEAD: u64 = 0x7300_2000;
 const NO_BLOCK: u64 = 0x7300_3000;
 /// Nothing was ever there.
@@ -34,6 +35,10 @@ impl Memory for Known {
             },
             EMPTY => InHeap::Block {
                 live: true,
+                size: 0,
+            },
+            EMPTY_AND_FREED => InHeap::Block {
+                live: false,
                 size: 0,
             },
             DEAD => InHeap::Block {
@@ -207,6 +212,11 @@ fn every_verdict_has_its_row() {
         (access(Read), nothing(TAKEN_BACK), Rule::UseAfterFree),
         // The device heap.
         (access(Write), nothing(EMPTY), Rule::GlobalOutOfBoundsWrite),
+        (
+            access(Read),
+            nothing(EMPTY_AND_FREED),
+            Rule::GlobalOutOfBoundsRead,
+        ),
         (access(Write), nothing(DEAD), Rule::UseAfterFree),
         (access(Write), nothing(LIVE), Rule::UseAfterFree),
         (access(Write), nothing(NO_BLOCK), Rule::InvalidPointer),
