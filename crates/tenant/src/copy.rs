@@ -6,6 +6,7 @@ use crate::ahead::SMALL;
 use crate::convert::{Answer, get, list, per_thread_functions, pick};
 use crate::large::large;
 use crate::link::Link;
+use crate::managed;
 use crate::transfer::{Fill, Transfer, copy_in, copy_now, fill_in};
 use driver::sys::*;
 use protocol::{MAX_PAYLOAD, Place, Reply, Request};
@@ -136,6 +137,26 @@ unsafe fn download(link: &Link, stream: u32, to: Side, from: Side, shape: Shape)
     Ok(())
 }
 
+/// Whether an address is one of memory that only the device has.
+fn is_devices_alone(link: &Link, address: u64) -> bool {
+    link.state.is_device(address) && !managed::is_managed(link, address)
+}
+
+/// A side where its address says that it is, whatever the program says: addresses are
+/// those of one space.
+///
+/// # Errors
+///
+/// `CUDA_ERROR_INVALID_VALUE`: null, or next to it, where no memory is.
+fn placed(side: Side, is_devices: bool) -> Result<Side, CUresult> {
+    const NULL_PAGES: u64 = 1 << 16;
+    let on_device = side.on_device || is_devices;
+    if !on_device && side.address < NULL_PAGES {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    Ok(Side { on_device, ..side })
+}
+
 /// A copy of rows from wherever to wherever.
 ///
 /// # Safety
@@ -150,6 +171,8 @@ pub(crate) unsafe fn copy_rows(
     if shape.width == 0 || shape.height == 0 {
         return Ok(());
     }
+    let placed = |side: Side| placed(side, is_devices_alone(link, side.address));
+    let (to, from) = (placed(to)?, placed(from)?);
     // So that no sum below overflows.
     for side in [to, from] {
         let last = side.pitch.checked_mul(shape.height);
@@ -479,4 +502,25 @@ per_thread_functions! { link, default, register_fills;
 pub(crate) fn register(api: &mut driver::Api) {
     register_copies(api);
     register_fills(api);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_is_where_its_address_says() {
+        let place = |address, on_device, is_devices| {
+            let side = Side::linear(address, on_device);
+            placed(side, is_devices).map(|side| side.on_device)
+        };
+        assert_eq!(place(1 << 40, false, false), Ok(false));
+        assert_eq!(place(1 << 40, false, true), Ok(true));
+        assert_eq!(place(1 << 40, true, true), Ok(true));
+        let null = Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        assert_eq!(place(0, false, false), null);
+        assert_eq!(place(100, false, false), null);
+        // The manager says what is wrong with it.
+        assert_eq!(place(0, true, false), Ok(true));
+    }
 }
