@@ -157,7 +157,7 @@ fn rows(results: Option<&Value>) -> Result<&[Value]> {
 
 /// Protections whose results alone are columns of the second part, where they are
 /// committed: what the column is called, and the file.
-const ALONE: &[(&str, &str)] = &[
+pub(crate) const ALONE: &[(&str, &str)] = &[
     ("`shadow`, CPU device", "suite-shadow-cpu.json"),
     ("`shadow`, GPU", "suite-shadow-gpu.json"),
     ("`pages`, CPU device", "suite-pages-cpu.json"),
