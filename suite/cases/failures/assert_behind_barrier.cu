@@ -11,6 +11,7 @@ __global__ void sum(int *data, int at) {
     __shared__ int part[128];
     int i = threadIdx.x;
     part[i] = data[i];
+    __syncthreads();
     if (i == 0) data[at] = 1;  // BUG
     __syncthreads();
     if (i == 100) assert(data[127] == 1);  // BUG
