@@ -113,18 +113,18 @@ impl EntryPlan {
 }
 
 /// A limit that checks of a kernel compare with, and that is the same for all threads
-/// of a launch: an access is in bounds exactly if it begins fewer bytes behind the base
-/// of its allocation.
+/// of a launch: an access is in bounds exactly if its first byte is fewer bytes than this
+/// behind the base of its allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchLimit {
     /// The pointer whose allocation it is of, as an index of [`EntryPlan::roots`].
     pub root: u32,
     /// Bytes of the access, less one.
     pub less: u64,
-    /// No access is in bounds unless the pointer plus `residue` is a multiple of this
-    /// power of two.
+    /// A power of two. No access is in bounds unless the pointer plus `residue` is a
+    /// multiple of it.
     pub alignment: u64,
-    /// See there.
+    /// What is added to the pointer before its alignment is tested.
     pub residue: u64,
 }
 

@@ -30,6 +30,16 @@ pub(crate) fn layout(function: &Function<'_>) -> (Vec<ParameterSlot>, u32) {
     (slots, u32::try_from(end).unwrap_or(u32::MAX))
 }
 
+/// The parameter that holds a place of the parameter block, and where in it.
+pub(crate) fn holding<'a>(function: &Function<'a>, place: u32) -> Option<(&'a str, u32)> {
+    let (slots, _) = layout(function);
+    let mut all = function.parameters.iter().zip(slots);
+    all.find_map(|(parameter, slot)| {
+        let within = place.checked_sub(slot.offset)?;
+        (within < slot.size).then_some((parameter.name, within))
+    })
+}
+
 /// Most bytes of parameters that an entry may have: 32,764 from PTX 8.1 on
 /// sm_70 and up, else 4,352 (PTX ISA, 5.1.6.1).
 pub(crate) fn limit(version: (u32, u32), architecture: u32) -> u32 {

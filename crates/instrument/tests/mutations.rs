@@ -6,7 +6,7 @@
 
 use crate::common;
 
-use instrument::EntryPlan;
+use instrument::{EntryPlan, Instrumented};
 use model::layout::shadow::Encoding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -541,18 +541,27 @@ fn every_defect_of_a_line_is_refused() {
     );
 }
 
+/// A module of the filetests, and what is made of it.
+fn instrumented(name: &str) -> (String, Instrumented) {
+    let path = common::root().join(format!("crates/instrument/filetests/{name}.ptx"));
+    let source = module_of(&std::fs::read_to_string(path).expect("a readable file"));
+    let good = common::instrument(name, &source);
+    (source, good)
+}
+
+/// Whether the verifier refuses a change of what was made.
+fn is_refused(source: &str, good: &Instrumented, change: &dyn Fn(&mut Instrumented)) -> bool {
+    let mut broken = good.clone();
+    change(&mut broken);
+    instrument::verify_output(source, &broken).is_err()
+}
+
 #[test]
 fn tables_that_do_not_fit_the_text_are_refused() {
-    let path = common::root().join("crates/instrument/filetests/several.ptx");
-    let source = module_of(&std::fs::read_to_string(path).expect("a readable file"));
-    let good = common::instrument("several", &source);
+    let (source, good) = instrumented("several");
     let entry = good.entries.iter().position(|entry| entry.roots.len() > 1);
     let entry = entry.expect("an entry with two pointers");
-    let broken = |change: &dyn Fn(&mut instrument::Instrumented)| {
-        let mut broken = good.clone();
-        change(&mut broken);
-        instrument::verify_output(&source, &broken).is_err()
-    };
+    let broken = |change: &dyn Fn(&mut Instrumented)| is_refused(&source, &good, change);
     assert!(!broken(&|_| {}));
     assert!(broken(&|done| done.tag += 1));
     assert!(broken(&|done| drop(done.sites.pop())));
@@ -562,16 +571,10 @@ fn tables_that_do_not_fit_the_text_are_refused() {
 
 #[test]
 fn limits_that_are_others_than_the_checks_expect_are_refused() {
-    let path = common::root().join("crates/instrument/filetests/guards.ptx");
-    let source = module_of(&std::fs::read_to_string(path).expect("a readable file"));
-    let good = common::instrument("guards", &source);
+    let (source, good) = instrumented("guards");
     let entry = good.entries.iter().position(|entry| entry.limits.len() > 1);
     let entry = entry.expect("an entry with two limits");
-    let broken = |change: &dyn Fn(&mut instrument::Instrumented)| {
-        let mut broken = good.clone();
-        change(&mut broken);
-        instrument::verify_output(&source, &broken).is_err()
-    };
+    let broken = |change: &dyn Fn(&mut Instrumented)| is_refused(&source, &good, change);
     assert!(!broken(&|_| {}));
     let limits = good.entries[entry].limits.len();
     assert!(broken(&|done| done.entries[entry]

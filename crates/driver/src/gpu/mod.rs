@@ -548,26 +548,19 @@ impl Driver for Gpu {
     ) -> Result<(), DriverError> {
         self.within(|context| {
             let (at, count) = (address.0, count as usize);
-            match stream {
+            let stream = match stream {
                 SupportStream::Program {
                     handle,
                     per_thread: true,
-                } => call!(
-                    self,
-                    cuMemsetD32Async_ptsz(at, value, count, CUstream(handle))
-                ),
-                SupportStream::Program { handle, .. } => {
-                    call!(self, cuMemsetD32Async(at, value, count, CUstream(handle)))
+                } => {
+                    let stream = CUstream(handle);
+                    return call!(self, cuMemsetD32Async_ptsz(at, value, count, stream));
                 }
-                SupportStream::Own => {
-                    let stream = self.stream(context)?;
-                    call!(self, cuMemsetD32Async(at, value, count, stream))
-                }
-                SupportStream::Guard => {
-                    let stream = self.guard_stream(context)?;
-                    call!(self, cuMemsetD32Async(at, value, count, stream))
-                }
-            }
+                SupportStream::Program { handle, .. } => CUstream(handle),
+                SupportStream::Own => self.stream(context)?,
+                SupportStream::Guard => self.guard_stream(context)?,
+            };
+            call!(self, cuMemsetD32Async(at, value, count, stream))
         })
     }
 

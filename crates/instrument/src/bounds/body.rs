@@ -9,7 +9,6 @@ use super::strings::CheckedPrint;
 use super::text::*;
 use super::window::FailurePolicy;
 use crate::device_heap::{HeapCall, may_free, redirect};
-use crate::parameters::ParameterSlot;
 use crate::patch::{Patch, line};
 use crate::protocol::RESULT;
 use analysis::Return;
@@ -27,13 +26,12 @@ pub(super) fn emit(
     plan: &Plan,
     reports: Reports<'_>,
     heap: Heap<'_>,
-    slots: &[ParameterSlot],
     patch: &mut Patch,
 ) -> String {
     let mut emit = Emit::of(about, plan, reports);
     emit.body(heap, patch);
     let mut head = String::new();
-    emit.head(slots, &mut head);
+    emit.head(&mut head);
     head
 }
 

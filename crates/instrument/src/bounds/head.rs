@@ -6,7 +6,7 @@ use super::pieces::lookup;
 use super::plan::{Call, Source};
 use super::text::*;
 use super::window::Window;
-use crate::parameters::ParameterSlot;
+use crate::parameters;
 use crate::patch::line;
 use crate::protocol::{APPEND, LABEL_PREFIX, LEAVE, MOST_ROUNDS};
 use crate::support::{RESERVED_SHARED, Scratch, Values};
@@ -142,12 +142,12 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Declarations and values that are computed once, at the top of the body.
-    pub(super) fn head(&self, slots: &[ParameterSlot], out: &mut String) {
+    pub(super) fn head(&self, out: &mut String) {
         out.push_str("\n\t");
         self.declare(out);
         self.start(out);
         for root in sorted(&self.plan.needed) {
-            if self.bounds_at_start(root, slots, out).is_some() {
+            if self.bounds_at_start(root, out).is_some() {
                 self.limits_of(root, out);
             }
         }
@@ -271,12 +271,7 @@ impl Emit<'_, '_, '_> {
 
     /// Base and size of a root that is there from the start; `None` for any
     /// other.
-    fn bounds_at_start(
-        &self,
-        root: RootId,
-        slots: &[ParameterSlot],
-        out: &mut String,
-    ) -> Option<()> {
+    fn bounds_at_start(&self, root: RootId, out: &mut String) -> Option<()> {
         let (base, size) = (Op::Family(ROOT_BASE, root.0), Op::Family(ROOT_SIZE, root.0));
         match self.analysis.provenance.root(root) {
             Some(Root::KernelParameter { offset }) if self.plan.launch => {
@@ -292,18 +287,8 @@ impl Emit<'_, '_, '_> {
                 line!(out, "ld.param.b64 {size}, [{LAUNCH_PARAMETER}+{size_at}];");
             }
             Some(Root::KernelParameter { offset }) => {
-                let parameters = &self.analysis.code.function.parameters;
-                let holds = |slot: &ParameterSlot| {
-                    slot.offset <= offset && offset - slot.offset < slot.size
-                };
-                let mut slots = parameters.iter().zip(slots);
-                let (parameter, slot) = slots.find(|(_, slot)| holds(slot))?;
-                line!(
-                    out,
-                    "ld.param.b64 {SCRATCH2}, [{}+{}];",
-                    parameter.name,
-                    offset - slot.offset
-                );
+                let (name, at) = parameters::holding(self.analysis.code.function, offset)?;
+                line!(out, "ld.param.b64 {SCRATCH2}, [{name}+{at}];");
                 lookup(SCRATCH2, None, base, size, out);
             }
             Some(Root::Variable { symbol }) => {

@@ -63,36 +63,37 @@ impl Plan {
         limits
     }
 
-    /// Notes the limits that the host can compute: those of pointer parameters,
-    /// unless their alignment is that of another one.
+    /// Notes the limits that the host can compute.
     pub(super) fn settle_launch_limits(&mut self, analysis: &Analysis<'_, '_>) {
         let mut limits = self.limits_of_checks(analysis);
-        limits.retain(|limit| match analysis.provenance.root(limit.root) {
-            Some(Root::KernelParameter { offset }) => {
-                limit.pointer.is_none_or(|own| own.parameter == offset)
-                    && self.roots.contains(&offset)
-            }
-            _ => false,
-        });
+        limits.retain(|limit| self.launch_limit(analysis, limit).is_some());
         self.launch_limits = limits;
     }
 
     /// What the host must know of those limits.
     pub(super) fn launch_limits(&self, analysis: &Analysis<'_, '_>) -> Vec<LaunchLimit> {
-        let limits = self.launch_limits.iter().filter_map(|limit| {
-            let Some(Root::KernelParameter { offset }) = analysis.provenance.root(limit.root)
-            else {
-                return None;
-            };
-            let root = self.roots.iter().position(|&root| root == offset)?;
-            Some(LaunchLimit {
-                root: root as u32,
-                less: limit.less,
-                alignment: limit.pointer.map_or(1, |pointer| pointer.bytes),
-                residue: limit.pointer.map_or(0, |pointer| pointer.residue),
-            })
-        });
+        let limits = self.launch_limits.iter();
+        let limits = limits.filter_map(|limit| self.launch_limit(analysis, limit));
         limits.collect()
+    }
+
+    /// What the host computes a limit from; `None` if it is of no pointer parameter, or
+    /// depends on the alignment of another one.
+    fn launch_limit(&self, analysis: &Analysis<'_, '_>, limit: &Limit) -> Option<LaunchLimit> {
+        let Root::KernelParameter { offset } = analysis.provenance.root(limit.root)? else {
+            return None;
+        };
+        let (alignment, residue) = match limit.pointer {
+            None => (1, 0),
+            Some(pointer) if pointer.parameter == offset => (pointer.bytes, pointer.residue),
+            Some(_) => return None,
+        };
+        Some(LaunchLimit {
+            root: self.roots.iter().position(|&root| root == offset)? as u32,
+            less: limit.less,
+            alignment,
+            residue,
+        })
     }
 
     /// Bytes of the launch parameter before the limits.
@@ -138,16 +139,9 @@ impl Emit<'_, '_, '_> {
             residue,
             bytes,
         } = pointer;
-        let function = self.analysis.code.function;
-        let (slots, _) = parameters::layout(function);
-        let holds = |slot: &parameters::ParameterSlot| {
-            slot.offset <= parameter && parameter - slot.offset < slot.size
-        };
-        let mut named = function.parameters.iter().zip(&slots);
-        let Some((variable, slot)) = named.find(|(_, slot)| holds(slot)) else {
+        let Some((name, at)) = parameters::holding(self.analysis.code.function, parameter) else {
             return;
         };
-        let (name, at) = (variable.name, parameter - slot.offset);
         line!(out, "ld.param.b64 {SCRATCH2}, [{name}+{at}];");
         if residue != 0 {
             line!(out, "add.s64 {SCRATCH2}, {SCRATCH2}, {residue};");

@@ -437,7 +437,6 @@ impl<'x, 'a> Pass<'x, 'a> {
                 tag: self.tag,
                 frees: self.heap && device_heap::frees(self.module),
             },
-            &summary.slots,
             &mut patch,
         );
         let inside = body.span.start + 1;

@@ -68,14 +68,9 @@ impl<'x> HostLimits<'x> {
         let pointer = match limit.alignment {
             1 => None,
             bytes => {
-                let function = analysis.code.function;
-                let (slots, _) = parameters::layout(function);
-                let mut parameters = function.parameters.iter().zip(slots);
-                let (parameter, slot) =
-                    parameters.find(|(_, slot)| offset.wrapping_sub(slot.offset) < slot.size)?;
-                let at = i64::from(offset - slot.offset);
+                let (name, at) = parameters::holding(analysis.code.function, offset)?;
                 let residue = i64::try_from(limit.residue).ok()?;
-                Some((parameter.name, at, residue, bytes))
+                Some((name, i64::from(at), residue, bytes))
             }
         };
         Some(Loaded {

@@ -226,7 +226,7 @@ impl State {
                 );
             }
             Root::KernelParameter { offset } => {
-                let (name, within) = parameter_at(input, offset)?;
+                let (name, within) = parameters::holding(analysis.code.function, offset)?;
                 let _ = write!(expected, "ld.param.b64 {SCRATCH2}, [{name}+{within}]; ");
                 expected += &look_up_into(SCRATCH2, "", (&base, &size));
             }
@@ -492,17 +492,6 @@ impl State {
         order.sort_unstable();
         order
     }
-}
-
-/// The parameter that holds a place of the parameter block, and where in it.
-fn parameter_at<'a>(input: &Input<'_, '_, 'a>, offset: u32) -> Option<(&'a str, u32)> {
-    let function = input.analysis.code.function;
-    let (slots, _) = parameters::layout(function);
-    let mut all = function.parameters.iter().zip(slots);
-    all.find_map(|(parameter, slot)| {
-        let within = offset.checked_sub(slot.offset)?;
-        (within < slot.size).then_some((parameter.name, within))
-    })
 }
 
 /// Whether other code may have freed blocks when an instruction is done: the
