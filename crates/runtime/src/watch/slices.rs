@@ -85,6 +85,8 @@ impl Watch {
         let slice = shared.machine.begin_slice(context, ended)?;
         // It begins later than now.
         shared.lasts = Some(Instant::now() + self.slice);
+        // Not before: a pause may have come first, and there is no slice then.
+        shared.launched &= !shared.outstanding.is_empty();
         Some(slice)
     }
 
@@ -206,11 +208,9 @@ impl Watch {
     pub(super) fn start_for_what_runs(&self) {
         self.drop_idle_streams();
         let context = {
-            let mut shared = self.state.lock();
+            let shared = self.state.lock();
             let busy = shared.outstanding.context();
             let ahead = shared.launched && shared.machine.launched() != 0;
-            // While kernels run, the end is still to be seen.
-            shared.launched &= busy.is_some();
             busy.or_else(|| ahead.then(|| shared.machine.context()))
         };
         if let Some(context) = context {
