@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|opencl|bench|fence|isolation|soak|sharing|calls|protections|shadow|heap|host|canary|pages|watch|compare|all]
+#   ./run [suite|alone|opencl|bench|fence|isolation|soak|sharing|calls|protections|shadow|heap|host|canary|pages|watch|compare|all]
 #
+# `suite` distributes its programs over all GPUs of the machine.
+# `alone`, which is not part of `all`, runs the suite's programs under `shadow`
+# and under `pages` alone, for the tables.
 # `opencl` is the part of `suite` and `bench` that is about OpenCL.
 # `protections`, `canary` and `pages` are the parts of `bench` that tell what
 # each protection, canaries around CUDA buffers and unmapped pages there cost.
@@ -34,12 +37,25 @@ status=0
 # not be writable here.
 export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$out/.cuda-cache}
 
-if [ "$what" = suite ] || [ "$what" = all ]; then
+gpus=$(nvidia-smi -L | grep -c '^GPU')
+
+# The CUDA part of the suite.
+cuda() {
     timeout --kill-after=10 420 "$here/ringfence-suite" run --device gpu --cases "$here/cases" \
-        --ringfence "$here/ringfence" --json "$out/suite-gpu.json" --jobs 4 --timeout 60
+        --ringfence "$here/ringfence" --gpus "$gpus" --jobs $((4 * gpus)) --timeout 60 "$@"
+}
+
+if [ "$what" = suite ] || [ "$what" = all ]; then
+    cuda --json "$out/suite-gpu.json"
     code=$?
     [ $code = 124 ] && echo "the suite ran out of time: 0 passed, 1 failed"
     [ $code = 0 ] || status=1
+fi
+
+if [ "$what" = alone ]; then
+    for protection in shadow pages; do
+        cuda --alone "$protection" --json "$out/suite-$protection-gpu.json" || status=1
+    done
 fi
 
 # Runs a command with NVIDIA's platform, found by the loader in the bundle.

@@ -31,13 +31,15 @@ pub(crate) enum Why {
     Load = 2,
     /// The work of another one stood still for longer than the budget.
     Stall = 3,
+    /// One of its threads reached a trap, which natively ends the whole kernel.
+    Retired = 4,
 }
 
 impl Why {
     /// What the tenant is told.
     pub(crate) fn told(self) -> &'static str {
         match self {
-            Why::Gone => "its kernels were ended",
+            Why::Gone | Why::Retired => "its kernels were ended",
             Why::Load => {
                 "its kernels ran for longer than the manager's --kernel-time while another tenant waited to load code; they were ended"
             }
@@ -112,6 +114,7 @@ impl Stopper {
             0 => None,
             number if number == Why::Load as u8 => Some(Why::Load),
             number if number == Why::Stall as u8 => Some(Why::Stall),
+            number if number == Why::Retired as u8 => Some(Why::Retired),
             _ => Some(Why::Gone),
         }
     }

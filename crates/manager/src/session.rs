@@ -11,7 +11,7 @@ use crate::leaving::Leaving;
 use crate::memory::{ALIGNMENT, Memory, Use};
 use crate::modules::{Kernel, Loaded, Refused};
 use crate::numbers::Numbers;
-use crate::partition::{Partition, PartitionError};
+use crate::partition::{Partition, PartitionError, Why};
 use crate::quiet::Waiter;
 use crate::quota::Quota;
 use crate::remains::Remains;
@@ -24,6 +24,7 @@ use model::layout::fence::retired;
 use protocol::{Chunk, Limit, MAX_PAYLOAD, Place, QUIET_IN_A_ROW, Reply, Request, Staging};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// A tenant.
 pub(crate) struct Session {
@@ -51,6 +52,8 @@ pub(crate) struct Session {
     /// A kernel that counts in them was launched since the counters of the
     /// partition were read.
     are_unread: bool,
+    /// When they were looked at.
+    looked: Instant,
     /// Threads of its kernels have failed: every call says so from then on.
     failed: Option<CUresult>,
     /// A request that wanted no answer has failed: who asks next gets this.
@@ -184,6 +187,7 @@ impl Session {
             pending: None,
             for_streams: None,
             are_unread: false,
+            looked: Instant::now(),
             failed: None,
             late: None,
             staged: None,
@@ -257,6 +261,10 @@ impl Session {
     fn ended(&mut self) -> Option<Reply> {
         let is_new = self.failed.is_none();
         let why = is_new.then(|| self.partition.stopper().stopped())??;
+        // The counters tell of it, once the kernels are over.
+        if why == Why::Retired {
+            return None;
+        }
         let code = CUresult::CUDA_ERROR_LAUNCH_TIMEOUT;
         self.failed = Some(code);
         self.tenant.fault("its kernels were ended");
@@ -483,6 +491,7 @@ impl Session {
             }
             Request::EventQuery { event } => {
                 let is_over = self.events.get(event).ok_or_else(missing)?.is_over()?;
+                self.look_at_counters(is_over)?;
                 done_if(is_over)
             }
             Request::EventElapsed { start, end } => {
@@ -689,18 +698,22 @@ impl Session {
         Ok(Reply::Done)
     }
 
-    /// Reads the counters of threads that were retired, once kernels are over.
-    fn look_at_counters(&mut self, is_idle: bool) -> Result<(), NotDone> {
-        if is_idle && self.lanes.take_deadlock() {
+    /// Reads the counters of threads that were retired: when what the tenant waits for
+    /// is over, and now and then before. Others may wait in a loop for a thread that was
+    /// retired; natively, a trap ends them too.
+    fn look_at_counters(&mut self, is_over: bool) -> Result<(), NotDone> {
+        if is_over && self.lanes.take_deadlock() {
             let code = CUresult::CUDA_ERROR_LAUNCH_TIMEOUT;
             self.failed = Some(code);
             let message = "threads of a kernel waited for each other for ever; they were ended";
             return Err(NotDone::Failed(code, message.into()));
         }
-        if !is_idle || !self.are_unread {
+        let is_due = is_over || self.looked.elapsed() >= BETWEEN_LOOKS;
+        if !is_due || !self.are_unread {
             return Ok(());
         }
-        self.are_unread = false;
+        self.looked = Instant::now();
+        let all_over = self.lanes.all_idle()?;
         let mut bytes = [0; COUNTERS as usize];
         let at = self.partition.table().base;
         let counters = self.partition.reservation().slice(at, COUNTERS)?;
@@ -714,8 +727,16 @@ impl Session {
         } else if count(retired::TRAPS) != Some(0) {
             CUresult::CUDA_ERROR_LAUNCH_FAILED
         } else {
+            self.are_unread = !all_over;
             return Ok(());
         };
+        if !all_over {
+            let stopper = self.partition.stopper();
+            stopper.stop(&self.device.context, Why::Retired)?;
+        }
+        if !is_over {
+            return Ok(());
+        }
         self.failed = Some(code);
         self.tenant
             .fault("threads of a kernel reached a trap, or an assertion failed");
@@ -748,6 +769,9 @@ enum Found {
     /// A constant variable of a module, which begins at this address.
     Constant(u32, u64),
 }
+
+/// Time between two looks at the counters while kernels run.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// Bytes of the counters of threads that were retired.
 const COUNTERS: u64 = 16;

@@ -172,11 +172,13 @@ fn endless_kernels_end_when_another_tenant_waits_to_load_code() {
 #[test]
 fn a_trap_ends_the_tenant_that_reaches_it_and_no_other() {
     let mut other = Raw::connect(0).expect("welcome");
-    let (stdout, stderr, _) = output(&HOSTILE, &["trap"]);
-    assert_eq!(
-        stdout, "unspecified launch failure\nunspecified launch failure\n",
-        "the error is sticky: {stderr}"
-    );
+    for how in ["trap", "awaited"] {
+        let (stdout, stderr, _) = output(&HOSTILE, &[how]);
+        assert_eq!(
+            stdout, "unspecified launch failure\nunspecified launch failure\n",
+            "{how}: the error is sticky: {stderr}"
+        );
+    }
     assert_eq!(other.ask(&Request::Synchronize, &[]), Reply::Done);
 }
 

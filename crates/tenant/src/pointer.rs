@@ -33,7 +33,7 @@ unsafe fn attribute(
     // A variable of a module is device memory that was not allocated.
     let (start, size) = match found {
         Some(range) => range,
-        None if on_device => (address, 0),
+        None if on_device && state.is_variable(address) => (address, 0),
         None => return invalid,
     };
     // SAFETY: cuda.h documents the type of each attribute, and the program

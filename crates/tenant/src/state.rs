@@ -218,6 +218,13 @@ impl State {
         around(&self.allocations.lock(), address, |size| *size)
     }
 
+    /// Whether a variable of a module holds an address.
+    pub(crate) fn is_variable(&self, address: u64) -> bool {
+        let modules = self.modules.lock();
+        let mut variables = modules.values().flat_map(|module| &module.variables);
+        variables.any(|variable| address.wrapping_sub(variable.address) < variable.size)
+    }
+
     /// The host memory that was made known and holds an address.
     pub(crate) fn host_memory(&self, address: u64) -> Option<(u64, HostMemory)> {
         around(&self.host.lock(), address, |memory| memory.size)

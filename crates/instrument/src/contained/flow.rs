@@ -26,7 +26,7 @@ pub(super) struct Step<'m, 'a> {
     pub(super) next: Vec<usize>,
     /// It also goes to a label that is not found.
     pub(super) is_lost: bool,
-    /// A label is directly before it.
+    /// A label that something names is directly before it.
     pub(super) has_label: bool,
 }
 
@@ -88,13 +88,33 @@ impl<'m, 'a> Flow<'m, 'a> {
         for index in 0..flow.steps.len() {
             (flow.steps[index].next, flow.steps[index].is_lost) = flow.next_of(index);
         }
-        let targets: Vec<usize> = flow.labels.values().copied().collect();
-        for target in targets {
+        for target in flow.targets() {
             if let Some(step) = flow.steps.get_mut(target) {
                 step.has_label = true;
             }
         }
         flow
+    }
+
+    /// Where the labels stand that an instruction or a table names. (Others are
+    /// debug information's, such as the one before a function's first line.)
+    fn targets(&self) -> Vec<usize> {
+        let mut targets = Vec::new();
+        let mut named = |scope: usize, name: &'a str| targets.extend(self.label(scope, name));
+        for step in &self.steps {
+            for operand in &step.instruction.operands {
+                operand.names(&mut |name: &'a str| named(step.scope, name));
+            }
+        }
+        for ((scope, _), names) in &self.tables {
+            names.iter().for_each(|name| named(*scope, name));
+        }
+        targets
+    }
+
+    /// The instruction behind the label that a name stands for in a scope.
+    fn label(&self, scope: usize, name: &str) -> Option<usize> {
+        self.outward(scope, |scope| self.labels.get(&(scope, name)).copied())
     }
 
     /// The register that a name stands for at an instruction.
@@ -237,8 +257,7 @@ impl<'m, 'a> Flow<'m, 'a> {
             OperandKind::Name(name) => Some(name),
             _ => None,
         };
-        let one =
-            |name: &str| self.outward(*scope, |scope| self.labels.get(&(scope, name)).copied());
+        let one = |name: &str| self.label(*scope, name);
         let (found, falls_through): (Option<Vec<usize>>, bool) = match instruction.opcode.mnemonic()
         {
             Mnemonic::Bra => (name(0).and_then(one).map(|to| vec![to]), is_guarded),

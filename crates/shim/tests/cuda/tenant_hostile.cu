@@ -5,6 +5,7 @@
 // hostile read            counts bytes that others left in its partition
 // hostile hold            allocates, writes, and then launches for ever
 // hostile trap            reaches a trap
+// hostile awaited         a thread reaches a trap, others wait for it in a loop
 
 #include <cstdint>
 #include <cstdio>
@@ -53,6 +54,14 @@ __global__ void spin(volatile char *own) {
 
 __global__ void fall() { asm volatile("trap;"); }
 
+__global__ void fall_awaited(volatile char *own) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        asm volatile("trap;");
+    }
+    while (own[0] != 1) {
+    }
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "write";
     char *own;
@@ -76,6 +85,16 @@ int main(int argc, char **argv) {
         fall<<<1, 32>>>();
         printf("%s\n", cudaGetErrorString(cudaDeviceSynchronize()));
         printf("%s\n", cudaGetErrorString(cudaMemset(own, 0, 16)));
+    } else if (!strcmp(what, "awaited")) {
+        cudaMemset(own, 0, 4096);
+        cudaStream_t stream;
+        cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+        cudaEvent_t over;
+        cudaEventCreate(&over);
+        fall_awaited<<<2, 64, 0, stream>>>(own);
+        cudaEventRecord(over, stream);
+        printf("%s\n", cudaGetErrorString(cudaEventSynchronize(over)));
+        printf("%s\n", cudaGetErrorString(cudaDeviceSynchronize()));
     } else if (!strcmp(what, "spin")) {
         cudaMemset(own, 0, 4096);
         cudaDeviceSynchronize();
