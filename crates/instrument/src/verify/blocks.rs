@@ -184,33 +184,34 @@ impl State {
     fn many(&self, at: u32, input: &Input<'_, '_, '_>) -> Option<Read> {
         let text = input.new;
         let (mut from, mut count, mut under) = (at, None, None);
-        if let Some(after) = reads(text, from, &format!("mul.wide.u32 {SCRATCH},")) {
+        if let Some(after) = reads(text, from, format_args!("mul.wide.u32 {SCRATCH},")) {
             let counted = operand(text, after).to_owned();
-            let after = reads(text, after, &format!("{counted},"))?;
+            let after = reads(text, after, format_args!("{counted},"))?;
             let step: u64 = operand(text, after).parse().ok()?;
-            let mut after = reads(text, after, &format!("{step};"))?;
+            let mut after = reads(text, after, format_args!("{step};"))?;
             let mut shift = 0;
-            if let Some(shifts) = reads(text, after, &format!("shr.u64 {SCRATCH}, {SCRATCH},")) {
+            if let Some(shifts) = reads(text, after, format_args!("shr.u64 {SCRATCH}, {SCRATCH},"))
+            {
                 shift = operand(text, shifts).parse().ok()?;
-                after = reads(text, shifts, &format!("{shift};"))?;
+                after = reads(text, shifts, format_args!("{shift};"))?;
             }
-            let after = reads(text, after, &format!("add.s64 {SCRATCH}, {SCRATCH},"))?;
+            let after = reads(text, after, format_args!("add.s64 {SCRATCH}, {SCRATCH},"))?;
             let last: u64 = operand(text, after).parse().ok()?;
-            from = reads(text, after, &format!("{last};"))?;
+            from = reads(text, after, format_args!("{last};"))?;
             count = Some((counted, step, shift, last));
-        } else if let Some(after) = reads(text, from, &format!("cvt.u64.u32 {SCRATCH},")) {
+        } else if let Some(after) = reads(text, from, format_args!("cvt.u64.u32 {SCRATCH},")) {
             let counted = operand(text, after).to_owned();
-            from = reads(text, after, &format!("{counted};"))?;
+            from = reads(text, after, format_args!("{counted};"))?;
             count = Some((counted, 1, 0, 0));
         }
         // No bytes where the guard is false.
         if count.is_some()
-            && let Some(after) = reads(text, from, &format!("selp.b64 {SCRATCH},"))
+            && let Some(after) = reads(text, from, format_args!("selp.b64 {SCRATCH},"))
         {
             let first = operand(text, after);
-            let after = reads(text, after, &format!("{first},"))?;
+            let after = reads(text, after, format_args!("{first},"))?;
             let second = operand(text, after);
-            let after = reads(text, after, &format!("{second},"))?;
+            let after = reads(text, after, format_args!("{second},"))?;
             if ![(SCRATCH, "0"), ("0", SCRATCH)].contains(&(first, second)) {
                 return None;
             }
@@ -219,14 +220,14 @@ impl State {
                 "0" => format!("!{guard}"),
                 _ => guard.to_owned(),
             });
-            from = reads(text, after, &format!("{guard};"))?;
+            from = reads(text, after, format_args!("{guard};"))?;
         }
         let (pointer, low, first, from) = shifted(text, from)?;
         let [zero, one, two] = [0, 1, 2].map(|n| format!("{NAME_PREFIX}{n}"));
         let after = reads(
             text,
             from,
-            &format!("{{ .param .b64 {zero}, {one}; .param .b32 {two}; st.param.b64 [{zero}],"),
+            format_args!("{{ .param .b64 {zero}, {one}; .param .b32 {two}; st.param.b64 [{zero}],"),
         )?;
         let (pointer, first) = match first {
             Some(first) => (pointer, first),
@@ -235,7 +236,7 @@ impl State {
                 (pointer.clone(), pointer)
             }
         };
-        let after = reads(text, after, &format!("{first}; st.param.b64 [{one}],"))?;
+        let after = reads(text, after, format_args!("{first}; st.param.b64 [{one}],"))?;
         let bytes = operand(text, after);
         let less = match (&count, bytes.parse::<u64>()) {
             (Some(_), _) if bytes == SCRATCH => 0,
@@ -247,7 +248,7 @@ impl State {
         );
         let after = reads(text, after, &rest)?;
         let predicate = operand(text, after).to_owned();
-        let end = reads(text, after, &format!("{predicate}, {BYTE}, 0;"))?;
+        let end = reads(text, after, format_args!("{predicate}, {BYTE}, 0;"))?;
         let count = count.map(|(counted, step, shift, last)| Count {
             operand: self.resolve(&counted),
             step,
@@ -271,13 +272,13 @@ impl State {
 /// The pointer, what is added to it, the register that holds the sum, and where
 /// the addition ends; without one, only where the text goes on.
 fn shifted(text: &str, at: u32) -> Option<(Text, i64, Option<Text>, u32)> {
-    let Some(after) = reads(text, at, &format!("add.s64 {OFFSET},")) else {
+    let Some(after) = reads(text, at, format_args!("add.s64 {OFFSET},")) else {
         return Some((Text::new(), 0, None, at));
     };
     let pointer = operand(text, after).to_owned();
-    let after = reads(text, after, &format!("{pointer},"))?;
+    let after = reads(text, after, format_args!("{pointer},"))?;
     let low: i64 = operand(text, after).parse().ok()?;
-    let end = reads(text, after, &format!("{low};"))?;
+    let end = reads(text, after, format_args!("{low};"))?;
     Some((pointer, low, Some(OFFSET.to_owned()), end))
 }
 
@@ -287,27 +288,27 @@ fn in_line(encoding: Encoding, at: u32, text: &str) -> Option<Read> {
     let (pointer, first) = match first {
         Some(first) => (pointer, first),
         None => {
-            let after = reads(text, from, &format!("mov.b64 {{{LOW}, {HIGH}}},"))?;
+            let after = reads(text, from, format_args!("mov.b64 {{{LOW}, {HIGH}}},"))?;
             let pointer = operand(text, after).to_owned();
             (pointer.clone(), pointer)
         }
     };
     let (block, whole) = (encoding.block(), encoding.whole());
-    let two = reads(text, from, &load(encoding, &first, true));
+    let two = reads(text, from, load(encoding, &first, true));
     let has_two = two.is_some();
     from = match two {
         Some(end) => end,
-        None => reads(text, from, &load(encoding, &first, false))?,
+        None => reads(text, from, load(encoding, &first, false))?,
     };
     from = reads(
         text,
         from,
-        &format!("and.b32 {LAST}, {LOW}, {}; ", block - 1),
+        format_args!("and.b32 {LAST}, {LOW}, {}; ", block - 1),
     )?;
     let mut less = 0;
-    if let Some(after) = reads(text, from, &format!("add.s32 {LAST}, {LAST},")) {
+    if let Some(after) = reads(text, from, format_args!("add.s32 {LAST}, {LAST},")) {
         less = operand(text, after).parse().ok()?;
-        from = reads(text, after, &format!("{less};"))?;
+        from = reads(text, after, format_args!("{less};"))?;
     }
     if has_two {
         // The offset of the last byte is less than the value that stands for no
@@ -325,7 +326,7 @@ fn in_line(encoding: Encoding, at: u32, text: &str) -> Option<Read> {
     if let Some(after) = reads(text, from, &jump).filter(|_| !asks) {
         let label = operand(text, after).to_owned();
         label.starts_with(LABEL_PREFIX).then_some(())?;
-        from = reads(text, from, &single(&first, less, &label))?;
+        from = reads(text, from, single(&first, less, &label))?;
         asks = true;
     }
     let (predicate, guard, end) = compared(text, from, compare)?;
@@ -349,16 +350,16 @@ fn in_line(encoding: Encoding, at: u32, text: &str) -> Option<Read> {
 /// it ends.
 fn compared(text: &str, at: u32, compare: &str) -> Option<(Text, Option<Text>, u32)> {
     let predicate = |after: u32| operand(text, after).to_owned();
-    if let Some(after) = reads(text, at, &format!("setp.{compare}.u32")) {
+    if let Some(after) = reads(text, at, format_args!("setp.{compare}.u32")) {
         let made = predicate(after);
-        let end = reads(text, after, &format!("{made}, {BYTE}, {LAST};"))?;
+        let end = reads(text, after, format_args!("{made}, {BYTE}, {LAST};"))?;
         return Some((made, None, end));
     }
-    let after = reads(text, at, &format!("setp.{compare}.and.u32"))?;
+    let after = reads(text, at, format_args!("setp.{compare}.and.u32"))?;
     let made = predicate(after);
-    let after = reads(text, after, &format!("{made}, {BYTE}, {LAST},"))?;
+    let after = reads(text, after, format_args!("{made}, {BYTE}, {LAST},"))?;
     let guard = operand(text, after).to_owned();
-    let end = reads(text, after, &format!("{guard};"))?;
+    let end = reads(text, after, format_args!("{guard};"))?;
     Some((made, Some(guard), end))
 }
 

@@ -18,8 +18,8 @@ impl State {
         let (mut from, mut launch) = (at, "0");
         if input.launch.is_some() {
             let scratch = crate::protocol::register::SCRATCH;
-            let load = format!("ld.param.b64 {scratch}, [{LAUNCH_PARAMETER}];");
-            from = reads(text, at, &load)?;
+            let load = format_args!("ld.param.b64 {scratch}, [{LAUNCH_PARAMETER}];");
+            from = reads(text, at, load)?;
             launch = scratch;
         }
         let (site, end) = heap_place(text, from, launch, input.tag)?;

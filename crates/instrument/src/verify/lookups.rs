@@ -3,6 +3,7 @@
 use super::checks::{Input, State, Text};
 use super::written::{look_up, reads, word};
 use crate::protocol::register::{OFFSET, OTHER, SCRATCH, WEAK_BASE, WEAK_SIZE};
+use std::fmt;
 
 /// The bounds found by looking up an address: always, or only if other bounds
 /// are empty.
@@ -33,44 +34,44 @@ impl State {
     /// Reads a lookup at a place of the text, of any address; where it ends.
     pub(super) fn lookup_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
         let text = input.new;
-        let words = |expected: &str, at: u32| reads(text, at, expected);
+        let words = |expected: fmt::Arguments<'_>, at: u32| reads(text, at, expected);
         let operand = |at: u32| word(text, at).trim_end_matches([',', ';']);
-        let skip = |at: u32, word: &str| words(word, at);
+        let skip = |at: u32, word: fmt::Arguments<'_>| words(word, at);
         // Other bounds first?
         let mut from = at;
         let mut instead_of = None;
-        if let Some(after) = words(&format!("mov.b64 {WEAK_BASE},"), from) {
+        if let Some(after) = words(format_args!("mov.b64 {WEAK_BASE},"), from) {
             let base = operand(after).to_owned();
-            let after = words(&format!("{base}; mov.b64 {WEAK_SIZE},"), after)?;
+            let after = words(format_args!("{base}; mov.b64 {WEAK_SIZE},"), after)?;
             let size = operand(after).to_owned();
-            from = skip(after, &format!("{size};"))?;
+            from = skip(after, format_args!("{size};"))?;
             instead_of = Some((base, size));
         }
         let mut probe = None;
-        if let Some(after) = words(&format!("add.s64 {OFFSET},"), from) {
+        if let Some(after) = words(format_args!("add.s64 {OFFSET},"), from) {
             let pointer = operand(after).to_owned();
-            let after = skip(after, &format!("{pointer},"))?;
+            let after = skip(after, format_args!("{pointer},"))?;
             let low: i64 = operand(after).parse().ok()?;
-            from = skip(after, &format!("{low};"))?;
+            from = skip(after, format_args!("{low};"))?;
             probe = Some((pointer, low));
         }
         let mut label = None;
         if instead_of.is_some() {
             let after = words(
-                &format!("setp.ne.s64 {OTHER}, {WEAK_SIZE}, 0; @{OTHER} bra"),
+                format_args!("setp.ne.s64 {OTHER}, {WEAK_SIZE}, 0; @{OTHER} bra"),
                 from,
             )?;
             let name = operand(after).to_owned();
-            from = skip(after, &format!("{name};"))?;
+            from = skip(after, format_args!("{name};"))?;
             label = name
                 .starts_with(crate::protocol::LABEL_PREFIX)
                 .then_some(name);
             label.as_ref()?;
         }
         let (pointer, guard) = looked_up(text, from)?;
-        let end = words(&look_up(&pointer, &guard), from)?;
+        let end = reads(text, from, look_up(&pointer, &guard))?;
         let end = match &label {
-            Some(label) => words(&format!("{label}:"), end)?,
+            Some(label) => words(format_args!("{label}:"), end)?,
             None => end,
         };
         let (pointer, low) = match probe {
@@ -99,11 +100,11 @@ impl State {
 /// The pointer and the guard of the lookup at a position.
 fn looked_up(text: &str, at: u32) -> Option<(Text, Text)> {
     let operand = |at: u32| word(text, at).trim_end_matches([',', ';']);
-    if let Some(after) = reads(text, at, &format!("selp.b64 {SCRATCH},")) {
+    if let Some(after) = reads(text, at, format_args!("selp.b64 {SCRATCH},")) {
         let first = operand(after).to_owned();
-        let after = reads(text, after, &format!("{first},"))?;
+        let after = reads(text, after, format_args!("{first},"))?;
         let second = operand(after).to_owned();
-        let after = reads(text, after, &format!("{second},"))?;
+        let after = reads(text, after, format_args!("{second},"))?;
         let guard = operand(after);
         return match (first.as_str(), second.as_str()) {
             ("0", _) => Some((second, format!("@!{guard}"))),
@@ -111,13 +112,14 @@ fn looked_up(text: &str, at: u32) -> Option<(Text, Text)> {
             _ => None,
         };
     }
-    let rest = text.get(at as usize..)?;
+    if word(text, at) != "{" {
+        return None;
+    }
     let call = super::written::call_of_lookup("%");
     let until = call.find('%')?;
     let mut end = at;
     for word in call[..until].split_ascii_whitespace() {
         end = reads(text, end, word)?;
     }
-    let _ = rest;
     Some((operand(end).to_owned(), Text::new()))
 }

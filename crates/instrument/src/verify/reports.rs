@@ -92,7 +92,9 @@ impl State {
             }
         }
         let first = word(text, at);
-        if let Some(end) = reads(text, at, &round()) {
+        if first == "setp.ne.s32"
+            && let Some(end) = reads(text, at, round())
+        {
             self.verdicts.remove(OTHER);
             self.reports.counted = true;
             self.reports.has_rounds = true;
@@ -119,7 +121,7 @@ impl State {
             None if !self.reports.falls_out => at,
             _ => return None,
         };
-        let after = reads(text, at, &format!("{LEAVE}:"))?;
+        let after = reads(text, at, format_args!("{LEAVE}:"))?;
         // Its label stands behind the record, with a number that nothing else has.
         let rest = text.get(after as usize..)?;
         let (_, rest) = rest.split_once(&format!("{LABEL_PREFIX}done"))?;
@@ -127,7 +129,7 @@ impl State {
         let number: u32 = digits.parse().ok()?;
         for has_bounds in [true, false] {
             let facts = RecordFacts::of(input, has_bounds);
-            if let Some(end) = reads(text, at, &leave(number, facts)) {
+            if let Some(end) = reads(text, at, leave(number, facts)) {
                 let had_one = std::mem::replace(&mut self.reports.has_leave, true);
                 let same = *self.reports.says_bounds.get_or_insert(has_bounds) == has_bounds;
                 self.verdicts.clear();
@@ -142,19 +144,19 @@ impl State {
     /// failed before: its record stays.
     fn unless_null_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
         let text = input.new;
-        let after = reads(text, at, &format!("setp.ge.u64 {OTHER},"))?;
+        let after = reads(text, at, format_args!("setp.ge.u64 {OTHER},"))?;
         let pointer = word(text, after).trim_end_matches(',');
         let not_null = format!("{pointer}, 4096; setp.eq.or.s32 {OTHER}, {SITE}, 0, {OTHER};");
         let after = reads(text, after, &not_null)?;
         let same = format!("setp.eq.or.s64 {OTHER}, {ADDRESS}, {pointer}, {OTHER};");
         let after = reads(text, after, &same).unwrap_or(after);
-        let after = reads(text, after, &format!("and.pred {OTHER}, {OTHER},"))?;
+        let after = reads(text, after, format_args!("and.pred {OTHER}, {OTHER},"))?;
         let verdict = word(text, after).trim_end_matches(';');
         let known = self.verdicts.get(verdict)?;
         if known.distance.pointer != self.resolve(pointer) {
             return None;
         }
-        let end = reads(text, after, &format!("{verdict};"))?;
+        let end = reads(text, after, format_args!("{verdict};"))?;
         self.reports.unless_null = Some(verdict.to_owned());
         Some(end)
     }
@@ -168,7 +170,7 @@ impl State {
             _ => format!("setp.eq.s32 {register}, {SITE}, {reported};"),
         };
         let under_guard = format!("setp.eq.or.s32 {OUTSIDE}, {SITE}, {reported},");
-        let (after, leaves_under) = if let Some(after) = reads(text, at, &compared(OUTSIDE)) {
+        let (after, leaves_under) = if let Some(after) = reads(text, at, compared(OUTSIDE)) {
             (after, Some(Text::new()))
         } else if let Some(after) = reads(text, at, &under_guard) {
             let guard = word(text, after).trim_end_matches(';');
@@ -176,13 +178,13 @@ impl State {
                 Some(register) => format!("@{register}"),
                 None => format!("@!{guard}"),
             };
-            (reads(text, after, &format!("{guard};"))?, Some(under))
+            (reads(text, after, format_args!("{guard};"))?, Some(under))
         } else {
-            (reads(text, at, &compared(UNHARMED))?, None)
+            (reads(text, at, compared(UNHARMED))?, None)
         };
         let unless = leaves_under.as_ref().map_or(UNHARMED, |_| OUTSIDE);
         let label =
-            word(text, reads(text, after, &format!("@{unless} bra"))?).trim_end_matches(';');
+            word(text, reads(text, after, format_args!("@{unless} bra"))?).trim_end_matches(';');
         let number: u32 = label
             .strip_prefix(LABEL_PREFIX)?
             .strip_prefix("done")?
@@ -191,7 +193,7 @@ impl State {
         for has_bounds in [true, false] {
             let facts = RecordFacts::of(input, has_bounds);
             let goes_on = (leaves_under.as_deref() == Some("") && reported == REPORTED)
-                .then(|| reads(text, after, &record_and_go_on(number, facts)))
+                .then(|| reads(text, after, record_and_go_on(number, facts)))
                 .flatten();
             let expected = match leaves_under {
                 Some(_) => record_unless_outside(number, facts),

@@ -136,7 +136,7 @@ impl State {
             return Some(end);
         }
         if self.roots.is_stale
-            && let Some(end) = reads(input.new, at, &self.refreshed(input))
+            && let Some(end) = reads(input.new, at, self.refreshed(input))
             && end > at
         {
             (self.roots.is_stale, self.roots.is_refreshed) = (false, true);
@@ -174,7 +174,7 @@ impl State {
         for id in roots {
             let (base, size) = root(id.0);
             for register in [base, size] {
-                if let Some(end) = reads(text, at, &format!("mov.b64 {register}, 0;")) {
+                if let Some(end) = reads(text, at, format_args!("mov.b64 {register}, 0;")) {
                     self.roots.zeroed.insert(register);
                     return Some(end);
                 }
@@ -189,7 +189,7 @@ impl State {
                 super::written::word(text, reads(text, at, first)?).trim_end_matches(',');
             let is_shadow = [SHADOW_BASE, SHADOW_SIZE];
             let is_shadow = is_shadow.iter().any(|f| number(register, f).is_some());
-            let end = reads(text, at, &format!("mov.b64 {register}, 0;"))?;
+            let end = reads(text, at, format_args!("mov.b64 {register}, 0;"))?;
             if is_shadow {
                 self.roots.zeroed.insert(register.to_owned());
                 return Some(end);
@@ -253,7 +253,7 @@ impl State {
 
     /// Where the launch parameter has the bounds that are loaded here.
     fn launch_place(&self, base: &str, at: u32, input: &Input<'_, '_, '_>) -> Option<u64> {
-        let after = reads(input.new, at, &format!("ld.param.b64 {base},"))?;
+        let after = reads(input.new, at, format_args!("ld.param.b64 {base},"))?;
         let place = super::written::word(input.new, after);
         let place = place.strip_prefix('[')?.strip_suffix("];")?;
         let place: u64 = place

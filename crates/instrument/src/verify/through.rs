@@ -241,18 +241,18 @@ impl State {
         let head = format!("{{ .param .b64 {zero}, {one}; st.param.b64 [{zero}],");
         let after = reads(input.new, at, &head)?;
         let pointer = word(input.new, after).trim_end_matches(';');
-        let after = reads(input.new, after, &format!("{pointer}; call ({one}),"))?;
+        let after = reads(input.new, after, format_args!("{pointer}; call ({one}),"))?;
         let function = word(input.new, after).trim_end_matches(',');
         let class: u32 = number(function, TARGET)?;
         input.callees.classes.get(&class)?;
         let after = reads(
             input.new,
             after,
-            &format!("{function}, ({zero}); ld.param.b64"),
+            format_args!("{function}, ({zero}); ld.param.b64"),
         )?;
         let into = word(input.new, after).trim_end_matches(',');
         number(into, CALLEE)?;
-        let end = reads(input.new, after, &format!("{into}, [{one}]; }}"))?;
+        let end = reads(input.new, after, format_args!("{into}, [{one}]; }}"))?;
         let target = (class, self.resolve(pointer));
         self.through.targets.insert(into.to_owned(), target);
         Some(end)

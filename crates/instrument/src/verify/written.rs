@@ -14,28 +14,67 @@ use model::layout::{
     ENDED, LAUNCH_PARAMETER, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_TAIL, Record,
     WINDOW_CONSTANT, WINDOW_LOCAL, WINDOW_PARAMETER, WINDOW_SHARED, WINDOW_SHIFT,
 };
+use std::fmt::{self, Display, Write as _};
 use std::mem::offset_of;
 
 /// The end of the words of `expected` in `text`, from `from` on.
-pub(super) fn reads(text: &str, from: u32, expected: &str) -> Option<u32> {
-    let bytes = text.as_bytes();
-    let mut at = from as usize;
-    let mut end = at;
-    for word in expected.split_ascii_whitespace() {
-        while bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
-            at += 1;
+pub(super) fn reads(text: &str, from: u32, expected: impl Display) -> Option<u32> {
+    let at = from as usize;
+    let mut words = Words {
+        text: text.as_bytes(),
+        at,
+        end: at,
+        is_inside: false,
+    };
+    write!(words, "{expected}").ok()?;
+    words.word_ends().ok()?;
+    u32::try_from(words.end).ok()
+}
+
+/// Compares words with those of a text while they are written, so that nothing more
+/// is put together behind the first that differs.
+struct Words<'t> {
+    text: &'t [u8],
+    at: usize,
+    /// The end of the last word.
+    end: usize,
+    /// A word has begun.
+    is_inside: bool,
+}
+
+impl Words<'_> {
+    fn word_ends(&mut self) -> fmt::Result {
+        if !std::mem::take(&mut self.is_inside) {
+            return Ok(());
         }
-        text.get(at..)?.strip_prefix(word)?;
-        at += word.len();
-        end = at;
-        if bytes
-            .get(at)
-            .is_some_and(|byte| !byte.is_ascii_whitespace())
-        {
-            return None;
+        self.end = self.at;
+        let is_longer = |byte: &u8| !byte.is_ascii_whitespace();
+        match self.text.get(self.at).is_some_and(is_longer) {
+            true => Err(fmt::Error),
+            false => Ok(()),
         }
     }
-    u32::try_from(end).ok()
+}
+
+impl fmt::Write for Words<'_> {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        for byte in part.bytes() {
+            if byte.is_ascii_whitespace() {
+                self.word_ends()?;
+                continue;
+            }
+            if !self.is_inside {
+                self.is_inside = true;
+                let blanks = self.text.iter().skip(self.at);
+                self.at += blanks.take_while(|byte| byte.is_ascii_whitespace()).count();
+            }
+            if self.text.get(self.at) != Some(&byte) {
+                return Err(fmt::Error);
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
 }
 
 /// The word that `text` has at `from`, behind blanks.
