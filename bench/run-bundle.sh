@@ -3,7 +3,6 @@
 #
 #   ./run [suite|alone|opencl|bench|fence|isolation|soak|sharing|calls|protections|shadow|heap|host|canary|pages|watch|compare|all]
 #
-# `suite` distributes its programs over all GPUs of the machine.
 # `alone`, which is not part of `all`, runs the suite's programs under `shadow`
 # and under `pages` alone, for the tables.
 # `opencl` is the part of `suite` and `bench` that is about OpenCL.
@@ -37,12 +36,10 @@ status=0
 # not be writable here.
 export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$out/.cuda-cache}
 
-gpus=$(nvidia-smi -L | grep -c '^GPU')
-
 # The CUDA part of the suite.
 cuda() {
     timeout --kill-after=10 420 "$here/ringfence-suite" run --device gpu --cases "$here/cases" \
-        --ringfence "$here/ringfence" --gpus "$gpus" --jobs $((4 * gpus)) --timeout 60 "$@"
+        --ringfence "$here/ringfence" --jobs 4 --timeout 60 "$@"
 }
 
 if [ "$what" = suite ] || [ "$what" = all ]; then

@@ -8,7 +8,7 @@
 use crate::case::{Case, Manifest, Program};
 use crate::judge;
 use crate::results::{Provenance, Results, today};
-use crate::run::{self, Mode, absolute, by_workers, read_report};
+use crate::run::{self, Mode, absolute, in_parallel, read_report};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -78,9 +78,8 @@ pub fn run(
     let cases: Vec<&Case> = manifest.cases.iter().filter(matches).collect();
     ensure!(!cases.is_empty(), "no case matches the filter");
     let scratch = tempfile::tempdir().context("no place for reports")?;
-    let judged = by_workers(options.jobs, &cases, |worker, case| {
-        let options = options.of_worker(worker);
-        let (row, device) = judge_case(&options, &manifest, case, protection, scratch.path())
+    let judged = in_parallel(options.jobs, &cases, |case| {
+        let (row, device) = judge_case(options, &manifest, case, protection, scratch.path())
             .with_context(|| format!("in the case {}", case.name))?;
         let found = if row.found { "found " } else { "missed" };
         let alarm = if row.alarm { " FALSE ALARM" } else { "" };

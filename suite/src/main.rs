@@ -179,9 +179,6 @@ struct RunArguments {
     /// Programs at a time.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// GPUs to distribute the programs over; 0: each program sees all GPUs.
-    #[arg(long, default_value_t = 0)]
-    gpus: usize,
     /// Seconds that one run of one program may take.
     #[arg(long, default_value_t = 60)]
     timeout: u64,
@@ -319,7 +316,6 @@ fn run_suite(arguments: RunArguments) -> Result<bool> {
         settings,
         filter,
         jobs,
-        gpus,
         timeout,
         alone,
         not_as_tenants,
@@ -330,8 +326,8 @@ fn run_suite(arguments: RunArguments) -> Result<bool> {
         RunDevice::Gpu => Device::Gpu,
         RunDevice::Tenant => {
             ensure!(
-                settings.is_empty() && json.is_none() && alone.is_none() && gpus == 0,
-                "--set, --json, --alone and --gpus do not work with --device tenant; remove them"
+                settings.is_empty() && json.is_none() && alone.is_none(),
+                "--set, --json and --alone do not work with --device tenant; remove them"
             );
             return run_as_tenants(&tenants::Options {
                 cases,
@@ -351,8 +347,6 @@ fn run_suite(arguments: RunArguments) -> Result<bool> {
         filter,
         jobs,
         limit,
-        gpu: None,
-        gpus,
     };
     if let Some(protection) = alone {
         return run_alone(&options, &protection, json.as_deref());

@@ -30,21 +30,6 @@ pub struct Options {
     pub jobs: usize,
     /// Deadline of one run of one program.
     pub limit: Duration,
-    /// The only GPU that programs see, by its number; all of them if not set.
-    pub gpu: Option<usize>,
-    /// GPUs that the programs are distributed over, one for each; 0: every program
-    /// sees all.
-    pub gpus: usize,
-}
-
-impl Options {
-    /// These for one of the threads that run programs.
-    pub(crate) fn of_worker(&self, worker: usize) -> Options {
-        Options {
-            gpu: worker.checked_rem(self.gpus).or(self.gpu),
-            ..self.clone()
-        }
-    }
 }
 
 /// Results of a run of the suite.
@@ -109,9 +94,8 @@ pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<SuiteResu
         .collect();
     ensure!(!tasks.is_empty(), "no case matches the filter");
 
-    let judged = by_workers(options.jobs, &tasks, |worker, task| {
-        let options = options.of_worker(worker);
-        let one = judge_task(&options, &manifest, task, scratch.path())
+    let judged = in_parallel(options.jobs, &tasks, |task| {
+        let one = judge_task(options, &manifest, task, scratch.path())
             .with_context(|| format!("in the case {}", task.case.name))?;
         print(&format!(
             "{} {:<48} {} ({:.1} s)",
@@ -135,33 +119,22 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    by_workers(jobs, items, |_, item| work(item))
-}
-
-/// As [`in_parallel`]; `work` gets the number of its thread, too, from 0.
-pub(crate) fn by_workers<T: Sync, R: Send>(
-    jobs: usize,
-    items: &[T],
-    work: impl Fn(usize, &T) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(items.len()));
-    let worker = &|number: usize| -> Result<()> {
+    let worker = || -> Result<()> {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(item) = items.get(index) else {
                 return Ok(());
             };
-            let result = work(number, item)?;
+            let result = work(item)?;
             if let Ok(mut done) = done.lock() {
                 done.push((index, result));
             }
         }
     };
     let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.max(1))
-            .map(|number| scope.spawn(move || worker(number)))
-            .collect();
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(worker)).collect();
         workers
             .into_iter()
             .map(|worker| {
@@ -417,9 +390,6 @@ pub(crate) fn start(
             "LD_LIBRARY_PATH",
             in_front(&folder.join(&manifest.libraries))?,
         );
-    if let Some(gpu) = options.gpu {
-        command.env("CUDA_VISIBLE_DEVICES", gpu.to_string());
-    }
     process::run(&mut command, options.limit)
 }
 

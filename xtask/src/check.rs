@@ -194,8 +194,6 @@ fn suite(
             filter: None,
             jobs: 2,
             limit: Duration::from_secs(120),
-            gpu: None,
-            gpus: 0,
         },
         &|line| println!("{line}"),
     )?;
