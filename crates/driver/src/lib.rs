@@ -28,6 +28,7 @@ pub mod gpu;
 mod host_mapping;
 pub mod image;
 pub mod linked;
+pub mod pools;
 pub mod resolver;
 mod support;
 

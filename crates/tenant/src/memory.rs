@@ -44,6 +44,7 @@ pub(crate) fn free(link: &Link, address: u64) -> Answer {
     }
     forget_owner(link, address);
     // Before it is free: another thread may be given the address at once.
+    link.state.pools.lock().taken_back(address);
     let size = link.state.allocations.lock().remove(&address);
     let freed = link.done(&Request::Free { address });
     if let (Err(_), Some(size)) = (freed, size) {

@@ -1,80 +1,22 @@
-//! Memory in the order of streams, and its pools. There is one store of memory,
-//! the tenant's partition: pools are names for it, and their attributes are kept
-//! and returned.
+//! Memory in the order of streams, and its pools. There is one store of memory, the
+//! tenant's partition: pools are names for it.
 
 use crate::capture;
 use crate::convert::{Answer, functions, get, only, per_thread_functions, pick, put};
 use crate::link::Link;
 use crate::memory::{allocate, forget_owner};
 use crate::state::enter;
+use driver::pools::Pools;
 use driver::sys::*;
 use parking_lot::Mutex;
 use protocol::Request;
-use std::collections::BTreeMap;
 use std::ffi::c_void;
 
 /// The handle of the device's own pool. Counted handles start elsewhere.
 pub(crate) const DEFAULT: u64 = 0x5246_1800_0000;
 
-/// The pools, by handle, with the attributes that were set.
-pub(crate) struct Pools {
-    live: BTreeMap<u64, BTreeMap<u32, u64>>,
-    current: u64,
-}
-
-impl Default for Pools {
-    fn default() -> Pools {
-        Pools {
-            live: BTreeMap::from([(DEFAULT, BTreeMap::new())]),
-            current: DEFAULT,
-        }
-    }
-}
-
-impl Pools {
-    fn attributes(&mut self, pool: u64) -> Result<&mut BTreeMap<u32, u64>, CUresult> {
-        let found = self.live.get_mut(&pool);
-        found.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
-    }
-}
-
 fn pools(link: &Link) -> &Mutex<Pools> {
     &link.state.pools
-}
-
-fn exists(link: &Link, pool: u64) -> Answer {
-    pools(link).lock().attributes(pool).map(drop)
-}
-
-fn set_current(link: &Link, pool: u64) -> Answer {
-    let mut pools = pools(link).lock();
-    pools.attributes(pool)?;
-    pools.current = pool;
-    Ok(())
-}
-
-/// The default pool takes the place of the current one.
-fn destroy(link: &Link, pool: u64) -> Answer {
-    let mut pools = pools(link).lock();
-    if pool == DEFAULT || pools.live.remove(&pool).is_none() {
-        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-    }
-    if pools.current == pool {
-        pools.current = DEFAULT;
-    }
-    Ok(())
-}
-
-/// The value of an attribute that was not set: memory may be reused in every
-/// way, none is kept, and none is counted by pool.
-fn default_value(attribute: CUmemPool_attribute) -> u64 {
-    use CUmemPool_attribute as A;
-    match attribute {
-        A::CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES
-        | A::CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC
-        | A::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES => 1,
-        _ => 0,
-    }
 }
 
 /// The first three attributes are `int` flags, the others 64-bit counts.
@@ -91,13 +33,13 @@ fn create(link: &Link, properties: CUmemPoolProps) -> Result<u64, CUresult> {
         return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
     }
     let handle = link.state.handle();
-    pools(link).lock().live.insert(handle, BTreeMap::new());
+    pools(link).lock().add(handle);
     Ok(handle)
 }
 
 /// Memory that is there at once. What a stream captures becomes memory of the
 /// graph.
-fn allocate_in(link: &'static Link, size: u64, stream: u32) -> Result<u64, CUresult> {
+fn allocate_in(link: &'static Link, size: u64, pool: u64, stream: u32) -> Result<u64, CUresult> {
     enter(link)?;
     if capture::is_capturing(link, stream) {
         let (address, work) = crate::graph::memory::allocation(link, size)?;
@@ -106,7 +48,9 @@ fn allocate_in(link: &'static Link, size: u64, stream: u32) -> Result<u64, CUres
     }
     capture::check_legacy(link, stream)?;
     capture::check_strict(link)?;
-    allocate(link, size)
+    let address = allocate(link, size)?;
+    pools(link).lock().handed_out(pool, address, size);
+    Ok(address)
 }
 
 /// Frees memory behind the work of a stream.
@@ -128,6 +72,7 @@ pub(crate) fn free_behind(link: &'static Link, address: u64, stream: u32) -> Ans
     }
     forget_owner(link, address);
     // Before it is free: another thread may be given the address at once.
+    pools(link).lock().taken_back(address);
     let size = link.state.allocations.lock().remove(&address);
     let request = Request::FreeBehind { address, stream };
     let freed = link.state.order.put(link, request, size.is_some());
@@ -146,20 +91,20 @@ mod made {
         }
         fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, device: CUdevice) {
             only(device)?;
-            put(pool, CUmemoryPool(pools(link).lock().current))
+            put(pool, CUmemoryPool(pools(link).lock().current()))
         }
         fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool) {
             only(device)?;
-            set_current(link, pool.0)
+            pools(link).lock().set_current(pool.0)
         }
         fn cuMemGetDefaultMemPool(pool: *mut CUmemoryPool, _location: *mut CUmemLocation, _kind: CUmemAllocationType) {
             put(pool, CUmemoryPool(DEFAULT))
         }
         fn cuMemGetMemPool(pool: *mut CUmemoryPool, _location: *mut CUmemLocation, _kind: CUmemAllocationType) {
-            put(pool, CUmemoryPool(pools(link).lock().current))
+            put(pool, CUmemoryPool(pools(link).lock().current()))
         }
         fn cuMemSetMemPool(_location: *mut CUmemLocation, _kind: CUmemAllocationType, pool: CUmemoryPool) {
-            set_current(link, pool.0)
+            pools(link).lock().set_current(pool.0)
         }
         fn cuMemPoolCreate(pool: *mut CUmemoryPool, properties: *const CUmemPoolProps) {
             capture::check_strict(link)?;
@@ -167,25 +112,22 @@ mod made {
         }
         fn cuMemPoolDestroy(pool: CUmemoryPool) {
             capture::check_strict(link)?;
-            destroy(link, pool.0)
+            pools(link).lock().destroy(pool.0)
         }
-        fn cuMemPoolTrimTo(pool: CUmemoryPool, _keep: usize) {
+        fn cuMemPoolTrimTo(pool: CUmemoryPool, keep: usize) {
             capture::check_strict(link)?;
-            // Nothing is kept.
-            exists(link, pool.0)
+            pools(link).lock().trim(pool.0, keep as u64)
         }
         fn cuMemPoolSetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute, value: *mut c_void) {
-            exists(link, pool.0)?;
+            pools(link).lock().exists(pool.0)?;
             let value = match is_flag(attribute) {
                 true => get(value.cast::<i32>().cast_const())? as u64,
                 false => get(value.cast::<u64>().cast_const())?,
             };
-            pools(link).lock().attributes(pool.0)?.insert(attribute.0, value);
-            Ok(())
+            pools(link).lock().set(pool.0, attribute, value)
         }
         fn cuMemPoolGetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute, value: *mut c_void) {
-            let set = pools(link).lock().attributes(pool.0)?.get(&attribute.0).copied();
-            let found = set.unwrap_or_else(|| default_value(attribute));
+            let found = pools(link).lock().get(pool.0, attribute)?;
             match is_flag(attribute) {
                 true => put(value.cast::<i32>(), found as i32),
                 false => put(value.cast::<u64>(), found),
@@ -193,10 +135,10 @@ mod made {
         }
         fn cuMemPoolSetAccess(pool: CUmemoryPool, _access: *const CUmemAccessDesc, _count: usize) {
             // There is one device, which has it.
-            exists(link, pool.0)
+            pools(link).lock().exists(pool.0)
         }
         fn cuMemPoolGetAccess(flags: *mut CUmemAccess_flags, pool: CUmemoryPool, _location: *mut CUmemLocation) {
-            exists(link, pool.0)?;
+            pools(link).lock().exists(pool.0)?;
             put(flags, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         }
         fn cuDeviceGraphMemTrim(device: CUdevice) {
@@ -207,11 +149,12 @@ mod made {
 
 per_thread_functions! { link, default, register_streams;
     fn cuMemAllocAsync | cuMemAllocAsync_ptsz(address: *mut CUdeviceptr, size: usize, stream: CUstream) {
-        put(address, allocate_in(link, size as u64, pick(link, stream, default)?)?)
+        let pool = pools(link).lock().current();
+        put(address, allocate_in(link, size as u64, pool, pick(link, stream, default)?)?)
     }
     fn cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz(address: *mut CUdeviceptr, size: usize, pool: CUmemoryPool, stream: CUstream) {
-        exists(link, pool.0)?;
-        put(address, allocate_in(link, size as u64, pick(link, stream, default)?)?)
+        pools(link).lock().exists(pool.0)?;
+        put(address, allocate_in(link, size as u64, pool.0, pick(link, stream, default)?)?)
     }
     fn cuMemFreeAsync | cuMemFreeAsync_ptsz(address: CUdeviceptr, stream: CUstream) {
         free_in(link, address, pick(link, stream, default)?)

@@ -7,7 +7,8 @@ use crate::link::Link;
 use crate::managed::Managed;
 use crate::order::Order;
 use crate::pinned::Pinned;
-use crate::pool::Pools;
+use crate::pool;
+use driver::pools::Pools;
 use driver::sys::{CUdevice_attribute, CUresult};
 use parking_lot::Mutex;
 use protocol::{Place, Reply, Request, Welcome};
@@ -147,7 +148,7 @@ impl State {
             allocations: Mutex::default(),
             contexts: Mutex::default(),
             limits: Mutex::default(),
-            pools: Mutex::default(),
+            pools: Mutex::new(Pools::new(pool::DEFAULT)),
             order: Order::default(),
             captures: Captures::default(),
             graphs: Graphs::default(),
@@ -190,7 +191,7 @@ impl State {
         self.streams.lock().clear();
         self.events.lock().clear();
         self.allocations.lock().clear();
-        *self.pools.lock() = Pools::default();
+        *self.pools.lock() = Pools::new(pool::DEFAULT);
         self.limits.lock().clear();
         let mut contexts = self.contexts.lock();
         contexts

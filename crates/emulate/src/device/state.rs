@@ -3,11 +3,12 @@
 use super::basics::{Host, Options, Result};
 use super::core::Core;
 use super::objects::{
-    advice, array, context, event, graph, graph_memory, linkers, memory, module, pools, queue,
-    support, texture, user_objects, vmm, work,
+    advice, array, context, event, graph, graph_memory, linkers, memory, module, queue, support,
+    texture, user_objects, vmm, work,
 };
 use crate::engine::{self, Machine};
 use crate::mapping::{MapError, Memory};
+use driver::pools::Pools;
 use driver::sys::CUresult;
 use parking_lot::{Mutex, RwLock};
 use queue::Stream;
@@ -15,6 +16,9 @@ use rustc_hash::FxHashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Handle of the device's own memory pool. Counted handles start far below.
+pub(crate) const DEFAULT_POOL: u64 = 0x5248_0000_0000;
 
 /// The CPU device. Dropping it ends its streams.
 pub struct Device {
@@ -41,7 +45,7 @@ pub(crate) struct State {
     pub arrays: RwLock<FxHashMap<u64, array::Array>>,
     pub mipmaps: RwLock<FxHashMap<u64, array::Mipmap>>,
     pub vmm: Mutex<vmm::Vmm>,
-    pub pools: Mutex<pools::Pools>,
+    pub pools: Mutex<Pools>,
     /// By the serial of the allocation.
     pub advice: Mutex<FxHashMap<u64, advice::Said>>,
     /// What texture and surface objects were made of.
@@ -110,7 +114,7 @@ impl Device {
             arrays: RwLock::default(),
             mipmaps: RwLock::default(),
             vmm: Mutex::default(),
-            pools: Mutex::default(),
+            pools: Mutex::new(Pools::new(DEFAULT_POOL)),
             advice: Mutex::default(),
             described: Mutex::default(),
             linkers: Mutex::default(),

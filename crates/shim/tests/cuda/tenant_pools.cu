@@ -73,7 +73,14 @@ int main() {
     unsigned last = 0;
     CHECK(cudaMemcpyAsync(&last, from_pool + 249, 4, cudaMemcpyDeviceToHost, streams[0]));
     CHECK(cudaStreamSynchronize(streams[0]));
+    uint64_t used = 0, reserved = 0, most = 0;
+    CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+    CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
+    printf("used %llu of %llu", (unsigned long long)used, (unsigned long long)reserved);
     CHECK(cudaFree(from_pool));
+    CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+    CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &most));
+    printf(", then %llu, at most %llu\n", (unsigned long long)used, (unsigned long long)most);
     CHECK(cudaDeviceSetMemPool(0, pool));
     CHECK(cudaDeviceGetMemPool(&current, 0));
     printf("threshold %llu reuse %d last %u is current %d\n", (unsigned long long)found, reuse, last, current == pool);

@@ -2,52 +2,40 @@
 //! has handed out is counted, and their attributes are kept and returned.
 
 use crate::device::basics::Result;
-use crate::device::objects::pools::{Attributes, DEFAULT, default_value};
-use crate::device::state::Device;
-use driver::sys::{CUmemPool_attribute, CUresult};
+use crate::device::state::{DEFAULT_POOL, Device};
+use driver::sys::CUmemPool_attribute;
 
 impl Device {
     /// `cuDeviceGetDefaultMemPool`
     pub fn pool_default(&self) -> u64 {
-        DEFAULT
+        DEFAULT_POOL
     }
 
     /// `cuDeviceGetMemPool`
     pub fn pool_current(&self) -> u64 {
-        self.state.pools.lock().current
+        self.state.pools.lock().current()
     }
 
     /// `cuDeviceSetMemPool`
     pub fn pool_set_current(&self, pool: u64) -> Result<()> {
-        let mut pools = self.state.pools.lock();
-        pools.attributes(pool)?;
-        pools.current = pool;
-        Ok(())
+        self.state.pools.lock().set_current(pool)
     }
 
     /// `cuMemPoolCreate`
     pub fn pool_create(&self) -> u64 {
         let handle = self.handle();
-        let mut pools = self.state.pools.lock();
-        pools.live.insert(handle, Attributes::default());
+        self.state.pools.lock().add(handle);
         handle
     }
 
     /// `cuMemPoolDestroy`. The default pool takes the place of the current one.
     pub fn pool_destroy(&self, pool: u64) -> Result<()> {
-        let mut pools = self.state.pools.lock();
-        if pool == DEFAULT || pools.live.remove(&pool).is_none() {
-            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-        }
-        if pools.current == pool {
-            pools.current = DEFAULT;
-        }
-        Ok(())
+        self.state.pools.lock().destroy(pool)
     }
 
     /// Whether a handle is a pool, else the error for it.
     pub fn pool_exists(&self, pool: u64) -> Result<()> {
-        self.state.pools.lock().attributes(pool).map(drop)
+        self.state.pools.lock().exists(pool)
     }
 
     /// `cuMemPoolSetAttribute`
@@ -57,25 +45,12 @@ impl Device {
         attribute: CUmemPool_attribute,
         value: u64,
     ) -> Result<()> {
-        let mut pools = self.state.pools.lock();
-        pools.attributes(pool)?;
-        if pools.forget_most(pool, attribute) {
-            // They can only be reset (cuda.h).
-            return match value {
-                0 => Ok(()),
-                _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
-            };
-        }
-        pools.attributes(pool)?.insert(attribute.0, value);
-        Ok(())
+        self.state.pools.lock().set(pool, attribute, value)
     }
 
     /// `cuMemPoolGetAttribute`
     pub fn pool_attribute(&self, pool: u64, attribute: CUmemPool_attribute) -> Result<u64> {
-        let mut pools = self.state.pools.lock();
-        let set = pools.attributes(pool)?.get(&attribute.0).copied();
-        let counted = pools.counted(pool, attribute);
-        Ok(counted.or(set).unwrap_or_else(|| default_value(attribute)))
+        self.state.pools.lock().get(pool, attribute)
     }
 
     /// `cuMemAllocFromPoolAsync`
@@ -91,9 +66,6 @@ impl Device {
 
     /// `cuMemPoolTrimTo`
     pub fn pool_trim(&self, pool: u64, keep: u64) -> Result<()> {
-        let mut pools = self.state.pools.lock();
-        pools.attributes(pool)?;
-        pools.trim(pool, keep);
-        Ok(())
+        self.state.pools.lock().trim(pool, keep)
     }
 }

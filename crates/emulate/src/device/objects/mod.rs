@@ -14,7 +14,6 @@ pub mod launch;
 pub mod linkers;
 pub mod memory;
 pub mod module;
-pub mod pools;
 pub mod queue;
 pub mod support;
 pub mod texture;
