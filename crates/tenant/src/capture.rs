@@ -252,6 +252,9 @@ pub(crate) fn wait(
         let own = streams.get_mut(&stream);
         match (own, captured) {
             (None, None) => Ok(false),
+            (Some(capturing), None) if capturing.session.is_invalid() => {
+                Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
+            }
             // An event from outside the capture: nothing may wait for it there.
             (Some(capturing), None) => {
                 capturing.session.invalidate();

@@ -129,8 +129,12 @@ int main() {
     printf("cycle %d ", cudaGraphAddDependencies(whole, &copy, &child, nullptr, 1));
     cudaGraphExec_t none;
     printf("%d\n", cudaGraphInstantiate(&none, whole, 0));
+    cudaEvent_t outside;
+    CHECK(cudaEventCreate(&outside));
+    CHECK(cudaEventRecord(outside, second));
     CHECK(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal));
     printf("waits %d ", cudaStreamSynchronize(first));
+    printf("then %d ", cudaStreamWaitEvent(first, outside, 0));
     printf("ended %d\n", cudaStreamEndCapture(first, &clone));
     cudaGetLastError();
     scale<<<1, 64, 0, first>>>(a, 2);
