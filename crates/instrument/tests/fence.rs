@@ -552,11 +552,11 @@ fn an_enemys_text_is_refused() {
         ),
         replaced(mask, &format!("@%p {mask}")),
         replaced(mask, &format!("@%p bra L; {mask}")),
-        replaced(mask, &format!("Q: {mask}")),
+        replaced(mask, &format!("Q: {mask} @%p bra Q;")),
         replaced(mask, "ld.const.b32 %__rf_mask, [__ringfence_fence+12];"),
         replaced(mask, "ld.const.b32 %__rf_mask, [table+4];"),
         // A jump into a fence; a fence that is left out for some threads.
-        replaced(load, &format!("L2: {load}")),
+        replaced(take, &format!("@%p bra L2; {take}")).replacen(load, &format!("L2: {load}"), 1),
         replaced("lop3.b32", "@%p lop3.b32"),
         // A fence of fewer bytes, or of another alignment.
         replaced(load, "ld.global.v2.u64 {%rd2, %rd3}, [%__rf_a0+0];"),
@@ -579,7 +579,6 @@ fn an_enemys_text_is_refused() {
         replaced(leave, ""),
         replaced(leave, "@!%__rf_go exit;"),
         replaced(leave, "@%p exit;"),
-        replaced(leave, &format!("{leave} Q:")),
         replaced(leave, &format!("@%p bra Q; {leave} Q:")),
         replaced("[%__rf_group0+0]", "[%__rf_group0+12]"),
         replaced("[%__rf_group0+0]", "[%__rf_group0+-4]"),

@@ -83,7 +83,7 @@ fn frames_that_are_not_passed_are_refused() {
             moved,
             &format!("{moved} add.s64 %__rf_stack, %__rf_stack, 16;"),
         ),
-        fenced.replace(moved, &format!("L: {moved}")),
+        fenced.replace(moved, &format!("L: {moved} @%__rf_p bra L;")),
         fenced.replace(moved, "mov.u64 %__rf_stack, depot;"),
         // The parameter is written, is another one, or is none.
         first(

@@ -322,7 +322,11 @@ fn an_enemys_strips_are_refused() {
             loops,
         ),
         // A label between the limit and its sum.
-        (limit, "min.u32 %__rf_rest, %__rf_ahead, 127; I:", loops),
+        (
+            limit,
+            "min.u32 %__rf_rest, %__rf_ahead, 127; @%p1 bra I; I:",
+            loops,
+        ),
         (limit, "min.u32 %__rf_rest, %__rf_ahead, -1;", loops),
         (limit, "min.s32 %__rf_rest, %__rf_ahead, 127;", loops),
         (limit, "min.u32 %__rf_rest, %__rf_far, 127;", loops),
@@ -428,13 +432,15 @@ fn clearing_comes_first() {
         look,
         "@%p1 exit;",
         "ld.shared.u32 %r2, [tile];",
-        "M: add.s32 %r1, %r1, 1;",
+        "M: add.s32 %r1, %r1, 1; @%p1 bra M;",
     ] {
         let late = format!("{early} {start}");
         refused(&text, &[(start, &late, "left in shared memory")]);
     }
     let later = format!("{look} st.shared.u32 [tile]");
-    accepted(&text, &[("st.shared.u32 [tile]", &later)]);
+    // A label that nothing names, as debug information has it.
+    let named = format!("M: add.s32 %r1, %r1, 1; {start}");
+    accepted(&text, &[("st.shared.u32 [tile]", &later), (start, &named)]);
 }
 
 /// Each callee twice: 2^depth calls.

@@ -46,7 +46,10 @@ fn graphs_do_what_streams_do() {
     let printed = same("tenant_graphs.cu");
     assert!(printed.contains("captured 1, 6 nodes,"), "{printed}");
     assert!(printed.contains("round 2: "), "{printed}");
-    assert!(printed.contains("waits 900 then 901 ended 901\n"), "{printed}");
+    assert!(
+        printed.contains("waits 900 then 901 ended 901\n"),
+        "{printed}"
+    );
 }
 
 #[test]
