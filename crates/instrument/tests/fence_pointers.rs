@@ -135,6 +135,31 @@ fn alignment_is_forced_where_it_is_needed() {
 }
 
 /// Each line of the fence of a pointer is needed.
+/// Numbers and vectors by one pointer, whose index reaches as far as any: forcing the
+/// alignment of the vectors takes it a little farther.
+#[test]
+fn alignment_is_forced_at_the_farthest_index() {
+    let statements = "mul.wide.s32 %rd4, %r1, 16;\nadd.s64 %rd5, %rd1, %rd4;\n\
+                      ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%rd5];\n\
+                      st.global.u32 [%rd1+4], %r4;\n";
+    for form in FORMS {
+        let text = fenced(&kernel(statements), form);
+        assert!(text.contains("and.b64 %__rf_a0, %rd5, -16;"), "{text}");
+    }
+}
+
+/// The thread is retired in place of the trap, so that nothing comes to what is behind.
+#[test]
+fn what_stands_behind_a_trap_may_be_anything() {
+    let statements = "mul.wide.s32 %rd4, %r1, 4;\nadd.s64 %rd5, %rd1, %rd4;\n\
+                      ld.global.u32 %r3, [%rd5];\nsetp.ne.s32 %p, %r3, 0;\n@%p bra L;\n\
+                      trap;\nld.global.u32 %r3, [%rd5];\nL:\nst.global.u32 [%rd5], %r3;\n";
+    for form in FORMS {
+        let text = fenced(&kernel(statements), form);
+        assert!(text.contains("exit;\nld.global.u32 %r3, [%rd5];"), "{text}");
+    }
+}
+
 #[test]
 fn no_line_can_be_left_out() {
     for form in FORMS {

@@ -15,7 +15,8 @@ pub(super) struct Dominance {
     /// The node of each instruction.
     nodes: Vec<u32>,
     /// For each node, when a walk over the dominator tree enters and leaves it;
-    /// `None` for a node that no path leads to.
+    /// `None` for a node that no path leads to. Without nodes, if the dominators are
+    /// not known.
     spans: Vec<Option<(u32, u32)>>,
 }
 
@@ -24,14 +25,13 @@ impl Dominance {
     /// text, no instruction is known to be executed before one of another node.
     pub(super) fn of(function: &Function<'_>) -> Dominance {
         let (graph, nodes) = Graph::of(function);
-        let spans = match graph.dominators() {
-            Some(parents) => spans(&parents),
-            None => vec![None; graph.next.len()],
-        };
+        let parents = graph.dominators();
+        let spans = parents.map(|parents| spans(&parents)).unwrap_or_default();
         Dominance { nodes, spans }
     }
 
-    /// Whether every path to the instruction `later` executes `earlier` before.
+    /// Whether every path to the instruction `later` executes `earlier` before; also
+    /// if there is no path.
     pub(super) fn is_before(&self, earlier: u32, later: u32) -> bool {
         let node = |number: u32| self.nodes.get(number as usize).copied();
         let (Some(above), Some(below)) = (node(earlier), node(later)) else {
@@ -40,8 +40,11 @@ impl Dominance {
         if above == below {
             return earlier < later;
         }
-        match (self.spans[above as usize], self.spans[below as usize]) {
-            (Some((enter, leave)), Some((at, _))) => enter < at && at < leave,
+        let span = |node: u32| self.spans.get(node as usize).copied();
+        match (span(above), span(below)) {
+            (Some(Some((enter, leave))), Some(Some((at, _)))) => enter < at && at < leave,
+            // There is no path, as behind a failed assertion.
+            (Some(_), Some(None)) => true,
             _ => false,
         }
     }
@@ -310,9 +313,11 @@ mod tests {
             assert!(!dominance.is_before(2, 3));
             assert!(dominance.is_before(0, 3) && dominance.is_before(0, 4));
         });
-        // What no path leads to is before nothing.
-        with("ret;\nmov.u32 %r, 0;\nL: ret;", |dominance| {
-            assert!(!dominance.is_before(1, 2) && !dominance.is_before(0, 2));
+        // No path leads behind the first return.
+        let text = "mov.u32 %r, 0;\n@%p bra M;\nret;\nmov.u32 %r, 1;\nL: ret;\nM: ret;";
+        with(text, |dominance| {
+            assert!(dominance.is_before(0, 3) && dominance.is_before(2, 4));
+            assert!(!dominance.is_before(3, 5) && !dominance.is_before(4, 5));
         });
     }
 

@@ -70,6 +70,9 @@ struct Mentions<'a> {
 /// How often candidates are looked through for those that are none.
 const ROUNDS: u32 = 64;
 
+/// The most that forcing the alignment of an access takes from its address.
+const CLEARED: i64 = 128;
+
 impl<'a> Pointers<'a> {
     /// Of a function, with its accesses in global memory. `is_other` says which
     /// instructions the pass replaces in another way.
@@ -480,9 +483,10 @@ fn names(function: &Function<'_>) -> Names {
 }
 
 impl Bounded {
-    /// Whether an access at this offset of a pointer stays in reach.
+    /// Whether an access at this offset of a pointer stays in reach, also where low bits
+    /// are cleared in between.
     fn is_within(&self, offset: i64) -> bool {
-        let reach = REACH as i64;
+        let reach = REACH as i64 - CLEARED;
         let is_near = |end: i64| {
             let at = end.checked_add(offset);
             at.is_some_and(|at| -reach <= at && at <= reach)

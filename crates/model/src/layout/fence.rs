@@ -50,12 +50,12 @@ pub const GRANULE: u64 = 2 << 20;
 pub const HEADROOM: u64 = 64 << 20;
 
 /// Bytes before and after a partition that are backed by sink pages.
-pub const MARGIN: u64 = REACH + (1 << 30);
+pub const MARGIN: u64 = 33 << 30;
 
 /// The most that code may add to a register that is in the partition, or subtract
-/// from it, constants included: an index of 32 bits, signed and scaled by 16, or
-/// unsigned and scaled by 8.
-pub const REACH: u64 = 32 << 30;
+/// from it: an index of 32 bits, signed and scaled by 16, or unsigned and scaled by 8,
+/// and besides 1 MiB of constants, and of what forces an alignment.
+pub const REACH: u64 = (32 << 30) + (1 << 20);
 
 /// Bytes of one access, at most.
 pub const EXTENT: u64 = 64 << 20;
