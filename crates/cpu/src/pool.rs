@@ -1,14 +1,10 @@
 //! Memory pools.
 
 use crate::convert::{functions, get, only, per_thread_functions, pick, put};
+use driver::pools::is_flag;
 use driver::sys::*;
 use model::DeviceAddress;
 use std::ffi::c_void;
-
-/// The first three attributes are `int` flags, the others 64-bit counts.
-fn is_flag(attribute: CUmemPool_attribute) -> bool {
-    (1..=3).contains(&attribute.0)
-}
 
 mod made {
     use super::*;

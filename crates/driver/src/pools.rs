@@ -206,6 +206,12 @@ impl Pools {
     }
 }
 
+/// Whether an attribute is an `int` flag: the first three are; the others are 64-bit
+/// counts (cuda.h).
+pub fn is_flag(attribute: CUmemPool_attribute) -> bool {
+    (1..=3).contains(&attribute.0)
+}
+
 /// The value of an attribute that was not set: memory may be reused in every way, and
 /// none is kept.
 fn default_value(attribute: CUmemPool_attribute) -> u64 {

@@ -579,6 +579,7 @@ fn an_enemys_text_is_refused() {
         replaced(leave, ""),
         replaced(leave, "@!%__rf_go exit;"),
         replaced(leave, "@%p exit;"),
+        replaced(leave, &format!("{leave} Q:")),
         replaced(leave, &format!("@%p bra Q; {leave} Q:")),
         replaced("[%__rf_group0+0]", "[%__rf_group0+12]"),
         replaced("[%__rf_group0+0]", "[%__rf_group0+-4]"),

@@ -134,7 +134,6 @@ fn alignment_is_forced_where_it_is_needed() {
     assert_eq!(common::assemble(&text).err(), None);
 }
 
-/// Each line of the fence of a pointer is needed.
 /// Numbers and vectors by one pointer, whose index reaches as far as any: forcing the
 /// alignment of the vectors takes it a little farther.
 #[test]
@@ -160,6 +159,7 @@ fn what_stands_behind_a_trap_may_be_anything() {
     }
 }
 
+/// Each line of the fence of a pointer is needed.
 #[test]
 fn no_line_can_be_left_out() {
     for form in FORMS {

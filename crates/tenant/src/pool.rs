@@ -6,7 +6,7 @@ use crate::convert::{Answer, functions, get, only, per_thread_functions, pick, p
 use crate::link::Link;
 use crate::memory::{allocate, forget_owner};
 use crate::state::enter;
-use driver::pools::Pools;
+use driver::pools::{Pools, is_flag};
 use driver::sys::*;
 use parking_lot::Mutex;
 use protocol::Request;
@@ -17,11 +17,6 @@ pub(crate) const DEFAULT: u64 = 0x5246_1800_0000;
 
 fn pools(link: &Link) -> &Mutex<Pools> {
     &link.state.pools
-}
-
-/// The first three attributes are `int` flags, the others 64-bit counts.
-fn is_flag(attribute: CUmemPool_attribute) -> bool {
-    (1..=3).contains(&attribute.0)
 }
 
 /// A pool that shares memory with other processes would share it with other

@@ -15,8 +15,7 @@ pub(super) struct Dominance {
     /// The node of each instruction.
     nodes: Vec<u32>,
     /// For each node, when a walk over the dominator tree enters and leaves it;
-    /// `None` for a node that no path leads to. Without nodes, if the dominators are
-    /// not known.
+    /// `None` for a node that no path leads to. Empty if the dominators are not known.
     spans: Vec<Option<(u32, u32)>>,
 }
 

@@ -53,8 +53,8 @@ pub const HEADROOM: u64 = 64 << 20;
 pub const MARGIN: u64 = 33 << 30;
 
 /// The most that code may add to a register that is in the partition, or subtract
-/// from it: an index of 32 bits, signed and scaled by 16, or unsigned and scaled by 8,
-/// and besides 1 MiB of constants, and of what forces an alignment.
+/// from it: an index of 32 bits, signed and scaled by 16, or unsigned and scaled by 8;
+/// and 1 MiB more, for constants and for the low bits that an alignment clears.
 pub const REACH: u64 = (32 << 30) + (1 << 20);
 
 /// Bytes of one access, at most.

@@ -85,7 +85,8 @@ impl Watch {
         let slice = shared.machine.begin_slice(context, ended)?;
         // It begins later than now.
         shared.lasts = Some(Instant::now() + self.slice);
-        // Not before: a pause may have come first, and there is no slice then.
+        // What has ended by now, this slice sees. The note is made with its number: a
+        // pause that came first would have kept it from being launched.
         shared.launched &= !shared.outstanding.is_empty();
         Some(slice)
     }
