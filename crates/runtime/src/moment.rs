@@ -10,13 +10,34 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The newest moment, in a line of the cache of its own.
+/// What tells moments apart. What every launch compares has a line of the cache of its
+/// own.
 #[repr(align(64))]
-struct Line(AtomicU64);
+struct Clock {
+    newest: AtomicU64,
+    /// Changes with the kernels that there are, before `newest` does.
+    kernels: AtomicU64,
+}
 
-static NEWEST: Line = Line(AtomicU64::new(1));
-/// Changes with the kernels that there are, before `NEWEST` does.
-static KERNELS: AtomicU64 = AtomicU64::new(1);
+impl Clock {
+    const fn new(first: u64) -> Clock {
+        Clock {
+            newest: AtomicU64::new(first),
+            kernels: AtomicU64::new(first),
+        }
+    }
+}
+
+static OF_THE_PROCESS: Clock = Clock::new(1);
+
+#[cfg(not(test))]
+#[inline]
+fn clock() -> &'static Clock {
+    &OF_THE_PROCESS
+}
+
+#[cfg(test)]
+use of_one_test::clock;
 
 /// A time in which nothing changes that decides about launches which are never
 /// checked.
@@ -37,17 +58,18 @@ impl Moment {
 
     /// The present one.
     pub fn now() -> Moment {
-        let number = NEWEST.0.load(Ordering::Acquire);
+        let clock = clock();
+        let number = clock.newest.load(Ordering::Acquire);
         Moment {
             number,
-            kernels: KERNELS.load(Ordering::Acquire),
+            kernels: clock.kernels.load(Ordering::Acquire),
         }
     }
 
     /// Whether it lasts.
     #[inline]
     pub fn lasts(self) -> bool {
-        self.number == NEWEST.0.load(Ordering::Acquire)
+        self.number == clock().newest.load(Ordering::Acquire)
     }
 
     /// Whether there are the same kernels.
@@ -59,13 +81,39 @@ impl Moment {
 /// Something has changed, in any runtime of the process, that decides about launches
 /// which are never checked. (To be called also where a stream begins to be captured.)
 pub fn moment_over() {
-    NEWEST.0.fetch_add(1, Ordering::AcqRel);
+    clock().newest.fetch_add(1, Ordering::AcqRel);
 }
 
 /// A kernel was added or is gone: its handle may come again as that of another.
 pub(crate) fn kernels_changed() {
-    KERNELS.fetch_add(1, Ordering::AcqRel);
+    clock().kernels.fetch_add(1, Ordering::AcqRel);
     moment_over();
+}
+
+/// Tests run beside each other in one process, and nearly each of them ends moments. One
+/// that says what happens *while* a moment lasts has a clock of its own.
+#[cfg(test)]
+pub(crate) mod of_one_test {
+    use super::{Clock, OF_THE_PROCESS};
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    thread_local! {
+        static OWN: Cell<Option<&'static Clock>> = const { Cell::new(None) };
+    }
+
+    /// The calling thread's moments end only by what it does itself from now on. They are
+    /// none of those of an earlier test that ran in this thread.
+    pub fn ends_moments_alone() {
+        const APART: u64 = 1 << 32;
+        static CLOCKS: AtomicU64 = AtomicU64::new(1);
+        let first = CLOCKS.fetch_add(1, Ordering::Relaxed) * APART;
+        OWN.set(Some(Box::leak(Box::new(Clock::new(first)))));
+    }
+
+    pub(super) fn clock() -> &'static Clock {
+        OWN.get().unwrap_or(&OF_THE_PROCESS)
+    }
 }
 
 #[cfg(test)]
@@ -74,8 +122,10 @@ mod tests {
 
     #[test]
     fn moments_end_and_kernels_of_an_earlier_one_may_be_gone() {
+        of_one_test::ends_moments_alone();
         assert!(!Moment::NEVER.lasts());
         let first = Moment::now();
+        assert!(first.lasts() && Moment::now().has_kernels_of(first));
         moment_over();
         assert!(!first.lasts());
         kernels_changed();

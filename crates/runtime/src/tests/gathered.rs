@@ -3,6 +3,7 @@
 
 use super::fake::{Bench, CONTEXT, Fake, extent, module, resolved};
 use crate::canaries::history::Reach;
+use crate::moment::of_one_test::ends_moments_alone;
 use crate::{Fill, ModulePlan, StreamName, Where, listing, moment_over};
 use heap::Owner;
 use model::{AllocationKind, DeviceAddress, Settings, UncheckedReason};
@@ -34,6 +35,7 @@ fn bench(budget: u32) -> Bench {
 }
 
 fn bench_with(settings: Settings) -> Bench {
+    ends_moments_alone();
     let bench = Bench::with(settings, Fake::default(), module(false));
     let reason = UncheckedReason::NoPtx;
     let plan = Arc::new(ModulePlan::original(reason, String::new()));
