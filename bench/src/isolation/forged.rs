@@ -4,7 +4,7 @@ use super::neighbour::Neighbour;
 use super::raw::Raw;
 use super::{Bench, Made};
 use anyhow::Result;
-use protocol::{Attribute, Place, Reply, Request};
+use protocol::{Attribute, COPIED_THROUGH, Place, Reply, Request};
 
 /// The word that fills what nobody but the neighbour may read
 /// (`bench/kernels/attacks/secret.h`).
@@ -72,6 +72,16 @@ fn with_number(number: u32, mine: Place) -> Vec<Request> {
             stream,
             from: mine,
             offset: 0,
+        },
+        Request::WriteBehind {
+            stream,
+            to: mine,
+            offset: COPIED_THROUGH,
+        },
+        Request::ReadBehind {
+            stream,
+            from: mine,
+            offset: COPIED_THROUGH,
         },
     ]
 }
@@ -150,6 +160,16 @@ pub fn addresses(bench: &Bench<'_>, neighbour: &mut Neighbour) -> Result<Made> {
                     to: place,
                     offset: 0,
                 },
+                Request::ReadBehind {
+                    stream,
+                    from: place,
+                    offset: COPIED_THROUGH,
+                },
+                Request::WriteBehind {
+                    stream,
+                    to: place,
+                    offset: COPIED_THROUGH,
+                },
                 Request::Free {
                     address: place.address,
                 },
@@ -164,9 +184,20 @@ pub fn addresses(bench: &Bench<'_>, neighbour: &mut Neighbour) -> Result<Made> {
                 };
                 let reply = raw.ask(&request, &payload)?;
                 made.leaked += secrets(raw.frame.payload());
-                if let (Request::ReadStaged { .. }, Reply::Done) = (&request, &reply) {
+                let read_to = match (&request, &reply) {
+                    (Request::ReadStaged { offset, .. }, Reply::Done) => Some(*offset),
+                    (Request::ReadBehind { offset, .. }, Reply::Done) => {
+                        raw.ask(&Request::Synchronize, &[])?;
+                        Some(*offset)
+                    }
+                    _ => None,
+                };
+                if let Some(offset) = read_to {
                     let mut bytes = vec![0; 4096];
-                    raw.channel.staging().chunk(0, 4096)?.read(&mut bytes)?;
+                    raw.channel
+                        .staging()
+                        .chunk(offset, 4096)?
+                        .read(&mut bytes)?;
                     made.leaked += secrets(&bytes);
                 }
             }

@@ -61,8 +61,12 @@ fn moved(recorded: &Recorded, from: u64, to: u64) -> Recorded {
         Request::Free { address } | Request::FreeBehind { address, .. } => {
             *address = shift(*address);
         }
-        Request::Write { to, .. } | Request::WriteStaged { to, .. } => place(to),
-        Request::Read { from, .. } | Request::ReadStaged { from, .. } => place(from),
+        Request::Write { to, .. }
+        | Request::WriteStaged { to, .. }
+        | Request::WriteBehind { to, .. } => place(to),
+        Request::Read { from, .. }
+        | Request::ReadStaged { from, .. }
+        | Request::ReadBehind { from, .. } => place(from),
         Request::Fill { place: at, .. } => place(at),
         Request::Copy { to, from, .. } => {
             place(to);

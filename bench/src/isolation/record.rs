@@ -55,6 +55,8 @@ fn record(listener: &UnixListener, manager: &Path) -> Result<Session> {
             payload: Vec::new(),
         }],
     };
+    // What streams copy to pinned memory: where, and how many bytes.
+    let mut pinned: Vec<(u64, u64)> = Vec::new();
     loop {
         let request: Request = match frame.receive(&mut rings) {
             Ok(request) => request,
@@ -62,8 +64,14 @@ fn record(listener: &UnixListener, manager: &Path) -> Result<Session> {
             Err(error) => return Err(error.into()),
         };
         let payload = frame.payload().to_vec();
-        if let Request::WriteStaged { to, offset, .. } = request {
-            copy(&rings, &behind, offset, to.width * to.height)?;
+        match request {
+            Request::WriteStaged { to, offset, .. } | Request::WriteBehind { to, offset, .. } => {
+                copy(&rings, &behind, offset, to.width * to.height)?;
+            }
+            Request::ReadBehind { from, offset, .. } => {
+                pinned.push((offset, from.width * from.height));
+            }
+            _ => {}
         }
         if frame.is_quiet() {
             Frame::send_quietly(&mut behind, &request, &payload)?;
@@ -72,6 +80,16 @@ fn record(listener: &UnixListener, manager: &Path) -> Result<Session> {
             let reply: Reply = answer.receive(&mut behind)?;
             if let (Request::ReadStaged { from, offset, .. }, Reply::Done) = (&request, &reply) {
                 copy(&behind, &rings, *offset, from.width * from.height)?;
+            }
+            // (Whatever is over by now, some of them may be.)
+            let waits = matches!(
+                request,
+                Request::Synchronize | Request::StreamQuery { .. } | Request::EventQuery { .. }
+            );
+            if waits && reply == Reply::Done {
+                for (offset, bytes) in &pinned {
+                    copy(&behind, &rings, *offset, *bytes)?;
+                }
             }
             Frame::send(&mut rings, &reply, answer.payload())?;
         }

@@ -167,7 +167,7 @@ mod whole {
             if size > 0 {
                 put_if(log, 0);
             }
-            put(executable, CUgraphExec(gpu.graph_instantiate(graph.0)?))
+            put(executable, CUgraphExec(gpu.graph_instantiate(graph.0, 0)?))
         }
         fn cuGraphInstantiate_v2(executable: *mut CUgraphExec, graph: CUgraph, error: *mut CUgraphNode, log: *mut c_char, size: usize) {
             gpu.apart_from_strict_captures()?;
@@ -175,15 +175,14 @@ mod whole {
             if size > 0 {
                 put_if(log, 0);
             }
-            put(executable, CUgraphExec(gpu.graph_instantiate(graph.0)?))
+            put(executable, CUgraphExec(gpu.graph_instantiate(graph.0, 0)?))
         }
-        fn cuGraphInstantiateWithFlags(executable: *mut CUgraphExec, graph: CUgraph, _flags: u64) {
+        fn cuGraphInstantiateWithFlags(executable: *mut CUgraphExec, graph: CUgraph, flags: u64) {
             gpu.apart_from_strict_captures()?;
-            put(executable, CUgraphExec(gpu.graph_instantiate(graph.0)?))
+            put(executable, CUgraphExec(gpu.graph_instantiate(graph.0, flags)?))
         }
         fn cuGraphExecGetFlags(executable: CUgraphExec, flags: *mut u64) {
-            gpu.executable_exists(executable.0)?;
-            put(flags, 0)
+            put(flags, gpu.executable_flags(executable.0)?)
         }
         fn cuGraphExecDestroy(executable: CUgraphExec) {
             gpu.executable_destroy(executable.0)
@@ -222,13 +221,14 @@ per_thread_functions! { gpu, default, register_launches;
     }
     fn cuGraphUpload | cuGraphUpload_ptsz(executable: CUgraphExec, stream: CUstream) {
         gpu.stream_id(pick(stream, default))?;
-        gpu.executable_exists(executable.0)
+        gpu.executable_flags(executable.0).map(drop)
     }
     fn cuGraphInstantiateWithParams | cuGraphInstantiateWithParams_ptsz(
         executable: *mut CUgraphExec, graph: CUgraph, parameters: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
     ) {
         gpu.apart_from_strict_captures()?;
-        let made = gpu.graph_instantiate(graph.0);
+        let flags = parameters.as_ref().map_or(0, |parameters| parameters.flags);
+        let made = gpu.graph_instantiate(graph.0, flags);
         if let Some(parameters) = parameters.as_mut() {
             parameters.hErrNode_out = CUgraphNode::NULL;
             parameters.result_out = match made {

@@ -194,7 +194,7 @@ functions! { gpu;
     }
     fn cuGraphMemAllocNodeGetParams(node: CUgraphNode, parameters: *mut CUDA_MEM_ALLOC_NODE_PARAMS) {
         let (dptr, size) = gpu.node_allocation(node.0)?;
-        let description = gpu.lent().allocation(node.0).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let description = gpu.lent().allocation(node.0).unwrap_or_else(driver::pools::captured_allocation);
         put(parameters, CUDA_MEM_ALLOC_NODE_PARAMS { dptr, bytesize: size as usize, ..description })
     }
     fn cuGraphAddMemFreeNode(

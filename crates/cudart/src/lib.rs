@@ -37,6 +37,7 @@ pub mod generated {
     #[rustfmt::skip]
     pub mod types;
 }
+mod opened;
 pub mod redirect;
 mod registry;
 mod state;
@@ -44,6 +45,7 @@ mod stub;
 mod table;
 mod twelve;
 
+pub use opened::redirect_opened;
 pub use redirect::{RedirectError, Redirected, redirect_static};
 pub use state::install;
 pub use table::{Version, lookup, lookup_version};

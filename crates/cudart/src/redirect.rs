@@ -11,7 +11,6 @@
 //! are not in that list.
 //!
 //! Must run before the program's constructors, while there is one thread.
-//! Libraries that the program opens later (dlopen) are not patched.
 
 use crate::error::say;
 use crate::table::{Version, lookup_version};
@@ -21,9 +20,9 @@ use std::collections::BTreeMap;
 use std::io;
 
 /// Bytes of `jmp rel32`, which is what an entry point must have room for.
-const JUMP: usize = 5;
+pub(crate) const JUMP: usize = 5;
 /// Bytes of a trampoline: `jmp *0(%rip)`, the address, padding.
-const TRAMPOLINE: usize = 16;
+pub(crate) const TRAMPOLINE: usize = 16;
 /// Where to search for free addresses for the trampolines, which `jmp rel32`
 /// must reach.
 const REACH: u64 = 1 << 30;
@@ -93,6 +92,11 @@ pub enum RedirectError {
         /// What it is.
         source: Box<RedirectError>,
     },
+    /// The loader is not as debuggers expect it.
+    #[error(
+        "the loader does not tell of libraries that are opened later; link those that use CUDA with `nvcc -cudart shared`"
+    )]
+    Loader,
     /// The system forbids changing code.
     #[error(
         "the system does not allow changing the program's code: {0}; link it with `nvcc -cudart shared`"
@@ -157,7 +161,7 @@ pub fn redirect_static() -> Result<Redirected, RedirectError> {
     Ok(result)
 }
 
-fn redirect_object(object: &LoadedObject) -> Result<Redirected, RedirectError> {
+pub(crate) fn redirect_object(object: &LoadedObject) -> Result<Redirected, RedirectError> {
     let path = object.library.as_deref().unwrap_or("/proc/self/exe");
     let file = match (std::fs::File::open(path), &object.library) {
         (Ok(file), _) => file,
@@ -271,15 +275,15 @@ fn bytes_at(elf: &ElfFile64<'_>, file: &[u8], address: u64) -> Option<[u8; JUMP]
 }
 
 /// An object that the loader mapped.
-struct LoadedObject {
+pub(crate) struct LoadedObject {
     /// A library's path; `None` for the executable.
-    library: Option<String>,
+    pub(crate) library: Option<String>,
     /// What the loader added to the file's addresses.
-    bias: u64,
+    pub(crate) bias: u64,
 }
 
 /// The executable, then its libraries, in the loader's order.
-fn loaded_objects() -> Vec<LoadedObject> {
+pub(crate) fn loaded_objects() -> Vec<LoadedObject> {
     unsafe extern "C" fn add(
         info: *mut libc::dl_phdr_info,
         _: usize,
@@ -350,7 +354,7 @@ fn patch(bias: u64, version: Version, targets: &[Target]) -> Result<(), Redirect
 }
 
 /// `jmp *0(%rip)` and the address.
-fn trampoline(function: u64) -> [u8; TRAMPOLINE] {
+pub(crate) fn trampoline(function: u64) -> [u8; TRAMPOLINE] {
     let mut code = [0xcc; TRAMPOLINE];
     code[..6].copy_from_slice(&[0xff, 0x25, 0, 0, 0, 0]);
     code[6..14].copy_from_slice(&function.to_le_bytes());
@@ -358,7 +362,7 @@ fn trampoline(function: u64) -> [u8; TRAMPOLINE] {
 }
 
 /// `jmp rel32`. The distance fits: see [`map_near`].
-fn jump(from: u64, to: u64) -> [u8; JUMP] {
+pub(crate) fn jump(from: u64, to: u64) -> [u8; JUMP] {
     let distance = to.wrapping_sub(from + JUMP as u64) as i64 as i32;
     let mut code = [0xe9, 0, 0, 0, 0];
     code[1..].copy_from_slice(&distance.to_le_bytes());
@@ -367,7 +371,7 @@ fn jump(from: u64, to: u64) -> [u8; JUMP] {
 
 /// Writable pages within reach of `start..end`: below the program if possible,
 /// since its heap grows above it.
-fn map_near(start: u64, end: u64, bytes: usize) -> Result<u64, RedirectError> {
+pub(crate) fn map_near(start: u64, end: u64, bytes: usize) -> Result<u64, RedirectError> {
     const STEP: u64 = 1 << 20;
     let size = bytes as u64;
     let below = (1..REACH / STEP)
@@ -405,7 +409,7 @@ fn map_near(start: u64, end: u64, bytes: usize) -> Result<u64, RedirectError> {
     })
 }
 
-fn protect(start: u64, end: u64, protection: i32) -> Result<(), RedirectError> {
+pub(crate) fn protect(start: u64, end: u64, protection: i32) -> Result<(), RedirectError> {
     // SAFETY: whole pages, either the program's code, which no one runs while
     // it is writable (one thread, and this code is in another object), or the
     // trampolines.
@@ -421,7 +425,7 @@ fn protect(start: u64, end: u64, protection: i32) -> Result<(), RedirectError> {
     }
 }
 
-fn page_size() -> u64 {
+pub(crate) fn page_size() -> u64 {
     // SAFETY: sysconf has no preconditions.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }

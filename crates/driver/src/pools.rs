@@ -2,7 +2,10 @@
 //! are names for it. Their attributes are kept and returned, and what each has handed
 //! out is counted.
 
-use crate::sys::{CUmemPool_attribute, CUresult};
+use crate::sys::{
+    CUDA_MEM_ALLOC_NODE_PARAMS, CUmemAllocationType, CUmemLocationType, CUmemPool_attribute,
+    CUresult,
+};
 use std::collections::BTreeMap;
 
 /// By how much a pool takes memory from the device, in bytes.
@@ -10,6 +13,14 @@ const RESERVED_AT_ONCE: u64 = 32 << 20;
 
 /// By how much it hands it out, in bytes.
 const UNIT: u64 = 512;
+
+/// What an allocation node is that a capture has made: of memory of device 0.
+pub fn captured_allocation() -> CUDA_MEM_ALLOC_NODE_PARAMS {
+    let mut node = CUDA_MEM_ALLOC_NODE_PARAMS::zeroed();
+    node.poolProps.allocType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    node.poolProps.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    node
+}
 
 /// What a call answers.
 type Result<T> = std::result::Result<T, CUresult>;

@@ -209,6 +209,10 @@ fn calls_that_cannot_be_contained_are_refused_by_name() {
 fn matrix(space: &str, before: &str, stride: &str) -> String {
     let (base, register) = match space {
         ".shared" => ("mov.u32 %r1, tile;", "%r1"),
+        "" => (
+            "ld.param.u64 %rd1, [p]; ld.global.u64 %rd1, [%rd1];",
+            "%rd1",
+        ),
         _ => ("ld.param.u64 %rd1, [p];", "%rd1"),
     };
     format!(
@@ -251,13 +255,6 @@ fn rows_of_matrices_are_contained_and_aligned() {
         let bad = [
             ("", "25", "less aligned"),
             ("mov.u32 %r10, 3;", "%r10", "less aligned"),
-            ("mov.u32 %r10, %tid.x;", "%r10", "its size is in a register"),
-            (
-                "mov.u32 %r10, 24; @%p mov.u32 %r10, 32;",
-                "%r10",
-                "its size is in a register",
-            ),
-            ("@%p mov.u32 %r10, 24;", "%r10", "its size is in a register"),
             ("", "4000000000", "too large"),
         ];
         for (before, stride, reason) in bad {
@@ -266,6 +263,121 @@ fn rows_of_matrices_are_contained_and_aligned() {
                 .expect_err(&source)
                 .to_string();
             assert!(error.contains(reason), "{error}");
+        }
+    }
+}
+
+/// A distance that only a launch knows is bounded, and shared memory has room for what
+/// it makes of the rows.
+#[test]
+fn rows_at_a_distance_in_a_register_are_contained() {
+    let distances = [
+        "mov.u32 %r10, %tid.x;",
+        "mov.u32 %r10, 24; @%p mov.u32 %r10, 32;",
+        "@%p mov.u32 %r10, 24;",
+    ];
+    for space in [".shared", ".global", ""] {
+        for before in distances {
+            for form in [FenceForm::Mask, FenceForm::Modulo, FenceForm::Check] {
+                let source = matrix(space, before, "%r10");
+                let text = fence(&source, form).unwrap_or_else(|e| panic!("{e}")).text;
+                assert_eq!(verify_contained(&text).err(), None, "{text}");
+                assert_eq!(common::assemble(&text), Ok(()), "{text}");
+                each_part_of_rows_is_needed(&text, space);
+            }
+        }
+    }
+}
+
+fn each_part_of_rows_is_needed(text: &str, space: &str) {
+    let is_shared = space != ".global";
+    let refused = |altered: String| {
+        assert!(altered != text, "{text}");
+        assert!(verify_contained(&altered).is_err(), "{altered}");
+    };
+    // An instruction of the fence is missing.
+    let mut parts = vec!["and.b32 %__rf_rows", "min.u32 %__rf_rows"];
+    if is_shared {
+        parts.extend([
+            "mad.lo.u32 %__rf_span",
+            "max.u32 %__rf_s",
+            "sub.s32 %__rf_limit",
+            "min.u32 %__rf_s",
+            "setp.ge",
+        ]);
+    }
+    for part in parts {
+        let at = text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        let end = at + text[at..].find(';').expect("its end") + 1;
+        refused(format!("{}{}", &text[..at], &text[end..]));
+    }
+    // It is another one.
+    let (_, bound) = text
+        .split_once("min.u32 %__rf_rows, %__rf_rows, ")
+        .expect("a bound");
+    let (bound, _) = bound.split_once(';').expect("its end");
+    let larger = bound.parse::<u64>().expect("a number") + 8;
+    refused(text.replace(
+        &format!("%__rf_rows, {bound};"),
+        &format!("%__rf_rows, {larger};"),
+    ));
+    refused(text.replace("], %__rf_rows;", "], %r10;"));
+    if is_shared {
+        let (head, span) = text.split_once("mad.lo.u32 %__rf_span, ").expect("a span");
+        let (span, rest) = span.split_once(';').expect("its end");
+        for other in [
+            "%__rf_rows, 29, 32",
+            "%__rf_rows, 30, 16",
+            "%r10, 30, 32",
+            "%__rf_rows, 0, 64",
+        ] {
+            assert_ne!(span, other);
+            refused(format!("{head}mad.lo.u32 %__rf_span, {other};{rest}"));
+        }
+        // The distance has another value by then.
+        refused(
+            text.replace("wmma.load", "wmma.mma")
+                .replace("wmma.mma", "mov.u32 %__rf_rows, %r10; wmma.load"),
+        );
+    }
+}
+
+/// What cooperative groups read of the driver is a parameter that the host adds.
+#[test]
+fn grids_that_synchronize_take_their_barrier_as_a_parameter() {
+    let read = "mov.u32 %r1, %envreg1; mov.b32 %r2, %envreg2; mov.b64 %rd1, {%r2, %r1};\n\
+                @%p mov.u32 %r1, %envreg1; atom.add.u32 %r1, [%rd1+4], 1;";
+    let registers = ".reg .b64 %rd<2>; .reg .b32 %r<3>; .reg .pred %p; setp.eq.u32 %p, 0, 1;";
+    let in_kernel = |head: &str| format!("{head} {{ {registers}\n{read}\nret; }}");
+    let cases = [
+        (
+            in_kernel(".visible .entry k()"),
+            "k(.param .u64 __ringfence_workspace)",
+        ),
+        (
+            in_kernel(".visible .entry k"),
+            "k(.param .u64 __ringfence_workspace)",
+        ),
+        (
+            in_kernel(".visible .entry k(.param .u32 a // the last one\n)"),
+            ".param .u32 a, .param .u64 __ringfence_workspace // the last one",
+        ),
+        (
+            format!(
+                ".func f() {{ {registers}\n{read}\nret; }}\n\
+                 .visible .entry k(.param .u32 a) {{ .reg .b32 %r1;\ncall f;\nret; }}"
+            ),
+            ".param .u32 a, .param .u64 __ringfence_workspace",
+        ),
+    ];
+    for (functions, expected) in cases {
+        let source = format!(".version 8.0\n.target sm_90\n.address_size 64\n{functions}\n");
+        for form in [FenceForm::Mask, FenceForm::Modulo, FenceForm::Check] {
+            let text = fence(&source, form).unwrap_or_else(|e| panic!("{e}")).text;
+            assert!(text.contains(expected), "{text}");
+            assert!(!text.contains("envreg"), "{text}");
+            assert_eq!(verify_contained(&text).err(), None, "{text}");
+            assert_eq!(common::assemble(&text), Ok(()), "{text}");
         }
     }
 }

@@ -33,10 +33,13 @@ pub(crate) struct Loaded {
 pub(crate) struct Kernel {
     pub(crate) name: String,
     pub(crate) function: Function,
-    /// Offset and bytes of each parameter.
+    /// Offset and bytes of each parameter of the program's.
     pub(crate) parameters: Vec<(u32, u32)>,
-    /// Bytes of all.
+    /// Bytes of all of these.
     pub(crate) parameter_bytes: u32,
+    /// Offset of the parameter that the manager adds, if the kernel has it
+    /// (`model::layout::fence::WORKSPACE`).
+    pub(crate) workspace: Option<u32>,
     /// Code of its module counts threads that it retires
     /// (`model::layout::fence::retired`). By what the pass says, which need not be
     /// trusted: the count is for the tenant alone.
@@ -213,6 +216,7 @@ pub(crate) fn load(into: &mut Into<'_>, contained: &Contained) -> Result<Loaded,
                 name: entry.name.clone(),
                 parameters: entry.parameters.clone(),
                 parameter_bytes: entry.parameter_bytes,
+                workspace: entry.workspace,
                 may_fail,
                 uses: uses.clone(),
                 ends: entry.ends,

@@ -8,6 +8,7 @@ use crate::log;
 use crate::modules::Loaded;
 use crate::partition::{Partition, Why};
 use crate::quiet::Waiter;
+use crate::staged::Staged;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,17 +24,24 @@ pub(crate) struct Remains {
     lanes: Lanes,
     modules: Vec<Loaded>,
     partition: Partition,
+    /// Streams may still copy from and to it.
+    staged: Option<Staged>,
     since: Instant,
     is_reported: bool,
 }
 
 impl Remains {
     /// Of a tenant that is gone now.
-    pub(crate) fn new(lanes: Lanes, partition: Partition, modules: Vec<Loaded>) -> Remains {
+    pub(crate) fn new(
+        lanes: Lanes,
+        (partition, staged): (Partition, Option<Staged>),
+        modules: Vec<Loaded>,
+    ) -> Remains {
         Remains {
             lanes,
             modules,
             partition,
+            staged,
             since: Instant::now(),
             is_reported: false,
         }
@@ -47,6 +55,9 @@ impl Remains {
     /// Clears all of it away. Kernels of others may run: modules go later, and
     /// what their tables lead to is not reached any more.
     fn clear(self, device: &Device) {
+        if let Some(staged) = self.staged {
+            device.quiet.discard(Box::new(staged));
+        }
         if !self.modules.is_empty() {
             device.quiet.discard(Box::new(self.modules));
         }

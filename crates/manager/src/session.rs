@@ -331,12 +331,9 @@ impl Session {
 
     /// What is left of the tenant, which others may not have yet.
     pub(crate) fn into_remains(self) -> Remains {
-        if let Some(staged) = self.staged {
-            self.device.quiet.discard(Box::new(staged));
-        }
         Remains::new(
             self.lanes,
-            self.partition,
+            (self.partition, self.staged),
             self.modules
                 .into_values()
                 .map(|module| module.loaded)
@@ -398,12 +395,24 @@ impl Session {
                 from,
                 offset,
             } => self.read_staged(stream, from, offset),
+            Request::WriteBehind { stream, to, offset } => {
+                self.copy_pinned(stream, (to, offset), true)
+            }
+            Request::ReadBehind {
+                stream,
+                from,
+                offset,
+            } => self.copy_pinned(stream, (from, offset), false),
             Request::Fill {
                 stream,
                 place,
                 element,
                 value,
             } => {
+                if let Found::Constant(module, start) = self.place(place)? {
+                    let pattern = (element, value);
+                    return self.fill_constant(stream, place, (module, start), pattern);
+                }
                 let rows = rows(&self.partition, &self.memory, place)?;
                 self.lanes.put(stream)?.fill(rows, element, value)?;
                 Ok(Reply::Done)
@@ -522,16 +531,21 @@ impl Session {
         if size == 0 {
             return Err(invalid("an allocation of no bytes"));
         }
+        self.take(size, Use::Allocation).map(Reply::Address)
+    }
+
+    /// Takes memory of the tenant's.
+    fn take(&mut self, size: u64, usage: Use) -> Result<u64, NotDone> {
         self.leaving.sweep_first(&mut self.memory)?;
-        let mut taken = self.memory.take(size, ALIGNMENT, Use::Allocation);
+        let mut taken = self.memory.take(size, ALIGNMENT, usage);
         if taken.is_none() {
             let is_some_left = self.leaving.sweep(&mut self.memory)?;
-            taken = self.memory.take(size, ALIGNMENT, Use::Allocation);
+            taken = self.memory.take(size, ALIGNMENT, usage);
             if taken.is_none() && is_some_left {
                 return Err(NotDone::Busy);
             }
         }
-        taken.map(Reply::Address).ok_or_else(|| {
+        taken.ok_or_else(|| {
             let (free, total) = self.memory.info();
             NotDone::Failed(
                 CUresult::CUDA_ERROR_OUT_OF_MEMORY,
@@ -669,6 +683,33 @@ impl Session {
         Ok(Reply::Done)
     }
 
+    /// Puts a copy between pinned memory and a place into a stream.
+    fn copy_pinned(
+        &mut self,
+        stream: u32,
+        (place, offset): (Place, u64),
+        is_write: bool,
+    ) -> Answer {
+        let rows = rows(&self.partition, &self.memory, place)?;
+        let bytes = place.width.checked_mul(place.height);
+        let bytes = bytes.ok_or_else(|| invalid("more bytes than there are"))?;
+        let staged = self.staged.as_mut();
+        let staged = staged.ok_or_else(|| invalid("there is no staging area"))?;
+        let pinned = staged.pinned(offset, bytes).map_err(invalid)?;
+        if !pinned.0.is_registered() {
+            let is_ready = self.lanes.is_ready(stream)?;
+            if !is_ready.ok_or_else(|| no_handle("stream"))? {
+                return Err(NotDone::Busy);
+            }
+        }
+        let stream = self.lanes.put(stream)?;
+        match is_write {
+            true => stream.write_rows_of(rows, pinned)?,
+            false => stream.read_rows_to(rows, pinned)?,
+        }
+        Ok(Reply::Done)
+    }
+
     /// What a place is in: the tenant's memory, or a constant variable.
     fn place(&self, place: Place) -> Result<Found, NotDone> {
         let constant = self.memory.around(place.address, place.width);
@@ -692,9 +733,73 @@ impl Session {
         if (to.width, to.height) != (from.width, from.height) {
             return Err(invalid("the rows of a copy differ"));
         }
+        let places = (self.place(to)?, self.place(from)?);
+        if !matches!(places, (Found::Rows, Found::Rows)) {
+            return self.copy_constant(stream, (to, places.0), (from, places.1));
+        }
         let to = rows(&self.partition, &self.memory, to)?;
         let from = rows(&self.partition, &self.memory, from)?;
         self.lanes.put(stream)?.copy_rows(to, from)?;
+        Ok(Reply::Done)
+    }
+
+    /// Fills a part of a constant variable, as [`Session::copy_constant`].
+    fn fill_constant(
+        &mut self,
+        stream: u32,
+        to: Place,
+        (module, start): (u32, u64),
+        (element, value): (u32, u32),
+    ) -> Answer {
+        if !matches!(element, 1 | 2 | 4) || !to.width.is_multiple_of(element.into()) {
+            return Err(invalid("the bytes are no whole elements"));
+        }
+        let is_ready = self.lanes.is_ready(stream)?;
+        if !is_ready.ok_or_else(|| no_handle("stream"))? {
+            return Err(NotDone::Busy);
+        }
+        let one = &value.to_le_bytes()[..element as usize];
+        let bytes = one.repeat((to.width / u64::from(element)) as usize);
+        let variable = self.constant(module, start)?;
+        let context = &self.device.context;
+        context.write_variable(variable, to.address - start, &bytes)?;
+        Ok(Reply::Done)
+    }
+
+    /// Copies to or from a constant variable, of which no tenant knows the address:
+    /// when all is over that the copy comes behind.
+    fn copy_constant(
+        &mut self,
+        stream: u32,
+        (to, into): (Place, Found),
+        (from, out_of): (Place, Found),
+    ) -> Answer {
+        let is_ready = self.lanes.is_ready(stream)?;
+        if !is_ready.ok_or_else(|| no_handle("stream"))? {
+            return Err(NotDone::Busy);
+        }
+        // (Not more than all constants of a module: one of the two is one.)
+        let mut bytes = vec![0; to.width as usize];
+        let context = &self.device.context;
+        match out_of {
+            Found::Rows => {
+                let rows = rows(&self.partition, &self.memory, from)?;
+                context.read_rows(rows, &mut bytes)?;
+            }
+            Found::Constant(module, start) => {
+                let variable = self.constant(module, start)?;
+                context.read_variable(variable, from.address - start, &mut bytes)?;
+            }
+        }
+        match into {
+            Found::Rows => {
+                context.write_rows(rows(&self.partition, &self.memory, to)?, &bytes)?;
+            }
+            Found::Constant(module, start) => {
+                let variable = self.constant(module, start)?;
+                context.write_variable(variable, to.address - start, &bytes)?;
+            }
+        }
         Ok(Reply::Done)
     }
 

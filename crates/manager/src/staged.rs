@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
 /// Part of the memory.
-struct Part {
+pub(crate) struct Part {
     staging: Staging,
     words: Range<usize>,
 }
@@ -36,7 +36,6 @@ pub(crate) struct Staged {
     parts: Vec<Option<HostMemory<Part>>>,
     staging: Staging,
     context: Context,
-    is_cpu: bool,
 }
 
 /// The part that an offset is in, and the bytes of the area that it has.
@@ -62,7 +61,6 @@ impl Staged {
                 .collect(),
             staging,
             context: device.context.clone(),
-            is_cpu: device.is_cpu(),
         };
         staged.make_known(0);
         staged
@@ -72,8 +70,7 @@ impl Staged {
     pub(crate) fn make_known(&mut self, offset: u64) {
         const WORD: u64 = size_of::<AtomicU64>() as u64;
         let (number, bytes) = part_of(offset, self.staging.size());
-        // The CPU device copies from any memory.
-        let Some(part) = self.parts.get_mut(number).filter(|_| !self.is_cpu) else {
+        let Some(part) = self.parts.get_mut(number) else {
             return;
         };
         if part.is_some() {
@@ -90,6 +87,28 @@ impl Staged {
                 "warning: large copies of a tenant are slower, because its memory for them could not be registered: {error}"
             ));
         }
+    }
+
+    /// The pinned memory that so many bytes are in, and the first of these in it; why
+    /// there are none. Where the driver does not know the memory, it copies through its
+    /// own, and waits for the stream.
+    pub(crate) fn pinned(
+        &mut self,
+        offset: u64,
+        length: u64,
+    ) -> Result<(&HostMemory<Part>, u64), &'static str> {
+        let size = self.staging.size();
+        let (number, bytes) = part_of(offset, size);
+        if number == 0 || offset >= size {
+            return Err("what is copied through is not copied behind");
+        }
+        if offset.checked_add(length).is_none_or(|end| end > bytes.end) {
+            return Err("a copy goes from one part of the staging area to another");
+        }
+        self.make_known(offset);
+        let memory = self.parts.get(number).and_then(Option::as_ref);
+        let memory = memory.ok_or("there is no such part of the staging area")?;
+        Ok((memory, offset - bytes.start))
     }
 
     /// Some bytes of it; why there are none.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub const MAGIC: [u8; 8] = *b"ringfenc";
 
 /// The version of the messages. Both sides have the same one, or do not talk.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Bytes of a tenant's name at most.
 pub const NAME_BYTES: usize = 64;
@@ -258,6 +258,26 @@ pub enum Request {
         /// As for [`Request::WriteStaged`].
         offset: u64,
     },
+    /// Puts a copy from pinned memory into a stream. [`Reply::Done`], [`Reply::Busy`]
+    WriteBehind {
+        /// The stream.
+        stream: u32,
+        /// Where to.
+        to: Place,
+        /// First byte in the staging area, behind what is copied through
+        /// ([`COPIED_THROUGH`](crate::COPIED_THROUGH)). All bytes are in one unit
+        /// ([`PINNED_UNIT`](crate::PINNED_UNIT)).
+        offset: u64,
+    },
+    /// Puts a copy to pinned memory into a stream. [`Reply::Done`], [`Reply::Busy`]
+    ReadBehind {
+        /// The stream.
+        stream: u32,
+        /// Where from.
+        from: Place,
+        /// As for [`Request::WriteBehind`].
+        offset: u64,
+    },
     /// What kernels have printed and was not read yet, also those that failed.
     /// [`Reply::Printed`], [`Reply::Failed`]
     Printed,
@@ -347,6 +367,8 @@ impl Request {
                 Request::Read { .. }
                     | Request::WriteStaged { .. }
                     | Request::ReadStaged { .. }
+                    | Request::WriteBehind { .. }
+                    | Request::ReadBehind { .. }
                     | Request::StreamQuery { .. }
                     | Request::EventQuery { .. }
                     | Request::Synchronize
@@ -361,6 +383,8 @@ impl Request {
             | Request::Read { stream, .. }
             | Request::WriteStaged { stream, .. }
             | Request::ReadStaged { stream, .. }
+            | Request::WriteBehind { stream, .. }
+            | Request::ReadBehind { stream, .. }
             | Request::Copy { stream, .. }
             | Request::Fill { stream, .. }
             | Request::StreamQuery { stream }

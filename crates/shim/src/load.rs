@@ -56,6 +56,10 @@ extern "C" fn before_main(_count: c_int, _arguments: Strings, environment: Strin
         leave_error(&settings, kind, &error.to_string());
         process::exit_now(exit_code::FAILED.into());
     }
+    // Most programs open none that uses CUDA.
+    if let Err(error) = cudart::redirect_opened() {
+        say(&format!("warning: {error}"));
+    }
 }
 
 #[unsafe(link_section = ".fini_array")]

@@ -961,6 +961,17 @@ fn only_the_staging_area_is_copied_through() {
             },
         ]
     };
+    let behind = |place: Place, offset: u64| {
+        let (stream, to, from) = (0, place, place);
+        [
+            Request::WriteBehind { stream, to, offset },
+            Request::ReadBehind {
+                stream,
+                from,
+                offset,
+            },
+        ]
+    };
     for (place, offset) in [
         (Place::linear(own, 4096), size),
         (Place::linear(own, 4096), size - 64),
@@ -976,9 +987,13 @@ fn only_the_staging_area_is_copied_through() {
         (Place::linear(own - 64, 64), 0),
         (Place::linear(own, u64::MAX), 0),
     ] {
-        for request in both(place, offset) {
+        for request in both(place, offset).into_iter().chain(behind(place, offset)) {
             assert_eq!(failed(&raw.ask(&request, &[])), INVALID, "{request:?}");
         }
+    }
+    // Streams copy from and to pinned memory alone.
+    for request in behind(Place::linear(own, 64), 0) {
+        assert_eq!(failed(&raw.ask(&request, &[])), INVALID, "{request:?}");
     }
     let bytes: Vec<u8> = (0..4096).map(|at| (at % 251) as u8).collect();
     let chunk = |raw: &Raw, offset| -> Vec<u8> {
@@ -997,4 +1012,10 @@ fn only_the_staging_area_is_copied_through() {
     let [_, read] = both(Place::linear(own + 64, 4096), 64);
     assert_eq!(raw.ask(&read, &[]), Reply::Done);
     assert_eq!(chunk(&raw, 64), bytes);
+    let [write, _] = behind(Place::linear(own + 8192, 4096), last);
+    let [_, read] = behind(Place::linear(own + 8192, 4096), COPIED_THROUGH + 4096);
+    for request in [write, read, Request::Synchronize] {
+        while raw.ask(&request, &[]) == Reply::Busy {}
+    }
+    assert_eq!(chunk(&raw, COPIED_THROUGH + 4096), bytes);
 }

@@ -143,7 +143,11 @@ pub(crate) fn check_all(link: &Link) -> Answer {
 }
 
 /// Makes a node of work if the stream is captured. Whether it is.
-fn node(link: &Link, stream: u32, work: impl FnOnce() -> Work) -> Result<bool, CUresult> {
+pub(crate) fn node(
+    link: &Link,
+    stream: u32,
+    work: impl FnOnce() -> Work,
+) -> Result<bool, CUresult> {
     let captures = &link.state.captures;
     if captures.is_empty() {
         return Ok(false);

@@ -42,7 +42,7 @@ fn create(link: &Link, flags: u32, device: CUdevice) -> Result<CUcontext, CUresu
         allocations: BTreeSet::new(),
     };
     link.state.contexts.lock().insert(handle, made);
-    STACK.with_borrow_mut(|stack| stack.push(handle));
+    with_stack(|stack| stack.push(handle));
     Ok(CUcontext(handle))
 }
 
@@ -59,7 +59,7 @@ fn destroy(link: &Link, context: CUcontext) -> Result<(), CUresult> {
         link.state.allocations.lock().remove(&address);
         link.done(&Request::Free { address })?;
     }
-    STACK.with_borrow_mut(|stack| {
+    with_stack(|stack| {
         if stack.last() == Some(&context.0) {
             stack.pop();
         }
@@ -76,8 +76,14 @@ fn flags_of(link: &Link) -> u32 {
     }
 }
 
+/// The context that is current in this thread; 0 for none.
 pub(crate) fn current() -> u64 {
-    STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
+    with_stack(|stack| stack.last().copied().unwrap_or(0))
+}
+
+/// Does something with the contexts that this thread has pushed.
+fn with_stack<T>(work: impl FnOnce(&mut Vec<u64>) -> T) -> T {
+    STACK.with(|stack| work(&mut stack.borrow_mut()))
 }
 
 fn release(link: &Link) -> Result<(), CUresult> {
@@ -170,29 +176,29 @@ functions! { link;
     fn cuCtxPushCurrent(context: CUcontext) {
         initialized(link)?;
         known(link, context)?;
-        STACK.with_borrow_mut(|stack| stack.push(context.0));
+        with_stack(|stack| stack.push(context.0));
         Ok(())
     }
     fn cuCtxPopCurrent(context: *mut CUcontext) {
-        let popped = STACK.with_borrow_mut(Vec::pop);
+        let popped = with_stack(Vec::pop);
         put_if(context, CUcontext(popped.ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?));
         Ok(())
     }
     fn cuCtxPushCurrent_v2(context: CUcontext) {
         initialized(link)?;
         known(link, context)?;
-        STACK.with_borrow_mut(|stack| stack.push(context.0));
+        with_stack(|stack| stack.push(context.0));
         Ok(())
     }
     fn cuCtxPopCurrent_v2(context: *mut CUcontext) {
-        let popped = STACK.with_borrow_mut(Vec::pop);
+        let popped = with_stack(Vec::pop);
         put_if(context, CUcontext(popped.ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?));
         Ok(())
     }
     fn cuCtxSetCurrent(context: CUcontext) {
         initialized(link)?;
         known(link, context)?;
-        STACK.with_borrow_mut(|stack| {
+        with_stack(|stack| {
             stack.pop();
             if context.0 != 0 {
                 stack.push(context.0);

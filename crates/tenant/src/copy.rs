@@ -144,6 +144,11 @@ fn is_devices_alone(link: &Link, address: u64) -> bool {
 
 /// A side where its address says that it is, whatever the program says: addresses are
 /// those of one space.
+pub(crate) fn of_its_address(link: &Link, side: Side) -> Result<Side, CUresult> {
+    placed(side, is_devices_alone(link, side.address))
+}
+
+/// As [`of_its_address`].
 ///
 /// # Errors
 ///
@@ -171,8 +176,7 @@ pub(crate) unsafe fn copy_rows(
     if shape.width == 0 || shape.height == 0 {
         return Ok(());
     }
-    let placed = |side: Side| placed(side, is_devices_alone(link, side.address));
-    let (to, from) = (placed(to)?, placed(from)?);
+    let (to, from) = (of_its_address(link, to)?, of_its_address(link, from)?);
     // So that no sum below overflows.
     for side in [to, from] {
         let last = side.pitch.checked_mul(shape.height);

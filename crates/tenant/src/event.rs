@@ -1,23 +1,26 @@
 //! Events.
 
 use crate::capture;
-use crate::convert::{functions, per_thread_functions, pick, put};
+use crate::convert::{Answer, functions, per_thread_functions, pick, put};
 use crate::link::Link;
 use crate::managed;
 use crate::printed;
-use crate::state::enter;
+use crate::state::{Event, enter};
 use driver::sys::*;
 use protocol::{Reply, Request};
 
 /// Events of other processes would be other tenants'.
 const INTERPROCESS: u32 = CUevent_flags::CU_EVENT_INTERPROCESS.0;
+/// Who waits for it sleeps.
+const BLOCKING: u32 = CUevent_flags::CU_EVENT_BLOCKING_SYNC.0;
 /// No time is taken.
 const UNTIMED: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING.0;
 
 fn destroy(link: &'static Link, event: CUevent) -> Result<(), CUresult> {
-    let number = link.state.events.lock().remove(&event.0);
+    let removed = link.state.events.lock().remove(&event.0);
     link.state.captures.forget_event(event.0);
-    let event = number.ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+    let event = removed.map(|event| event.number);
+    let event = event.ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
     link.state
         .order
         .put_last(link, Request::EventDestroy { event })
@@ -64,15 +67,17 @@ mod made {
     functions! { link;
         fn cuEventCreate(event: *mut CUevent, flags: u32) {
             enter(link)?;
+            let is_timed_abroad = flags & INTERPROCESS != 0 && flags & UNTIMED == 0;
+            if flags & !(INTERPROCESS | UNTIMED | BLOCKING) != 0 || is_timed_abroad {
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
             if flags & INTERPROCESS != 0 {
                 return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
             }
-            let made = link.wait(&Request::EventCreate { is_timed: flags & UNTIMED == 0 })?;
-            let Reply::Number(number) = made else {
-                return Err(link.astray());
-            };
+            let is_timed = flags & UNTIMED == 0;
+            let number = create(link, is_timed)?;
             let handle = link.state.handle();
-            link.state.events.lock().insert(handle, number);
+            link.state.events.lock().insert(handle, Event { number, is_timed });
             put(event, CUevent(handle))
         }
         fn cuEventDestroy(event: CUevent) {
@@ -102,11 +107,49 @@ fn record(
     stream: u32,
     is_external: bool,
 ) -> Result<(), CUresult> {
-    let number = link.state.event(event.0)?;
+    link.state.event(event.0)?;
     if capture::record(link, stream, event.0, is_external)? {
         return Ok(());
     }
-    link.state.order.record(link, number, stream)
+    put_record(link, event.0, stream)
+}
+
+/// Records an event behind what is in a stream.
+///
+/// Who has waited for it before means the record of that time. So while work is held
+/// in this process, which may be such a wait, or an older record, a record is another
+/// event of the manager's.
+pub(crate) fn put_record(link: &'static Link, event: u64, stream: u32) -> Answer {
+    let order = &link.state.order;
+    if order.is_empty() {
+        return order.record(link, link.state.event(event)?, stream);
+    }
+    let known = link.state.events.lock().get(&event).copied();
+    let old = known.ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+    let number = create(link, old.is_timed)?;
+    order.record(link, number, stream)?;
+    let newest = Event { number, ..old };
+    let replaced = link.state.events.lock().insert(event, newest);
+    let event = replaced.map_or(old.number, |replaced| replaced.number);
+    order.put_last(link, Request::EventDestroy { event })
+}
+
+/// Has the manager make an event.
+fn create(link: &Link, is_timed: bool) -> Result<u32, CUresult> {
+    match link.wait(&Request::EventCreate { is_timed })? {
+        Reply::Number(number) => Ok(number),
+        _ => Err(link.astray()),
+    }
+}
+
+/// What comes into a stream from now on comes behind all that is in another one.
+pub(crate) fn follow(link: &'static Link, stream: u32, other: u32) -> Answer {
+    let event = create(link, false)?;
+    let order = &link.state.order;
+    let ordered = order
+        .record(link, event, other)
+        .and_then(|()| order.await_event(link, event, stream));
+    ordered.and(order.put_last(link, Request::EventDestroy { event }))
 }
 
 /// `CU_EVENT_RECORD_EXTERNAL`: in a capture, a node of its own.

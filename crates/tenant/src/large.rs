@@ -1,7 +1,7 @@
 //! Large copies between host and device, as pieces of the staging area.
 
 use crate::convert::Answer;
-use crate::copy::{Shape, Side, pieces, settle};
+use crate::copy::{Shape, Side, of_its_address, pieces, settle};
 use crate::link::Link;
 use crate::pinned::left_in_unit;
 use crate::staged::{self, PIECE, Pieces};
@@ -142,6 +142,49 @@ fn pinned(start: u64, bytes: u64) -> impl Iterator<Item = ((u64, u64, Shape), Op
         at += shape.width;
         Some(piece)
     })
+}
+
+/// What puts a copy into a stream whose host side is pinned memory in one piece, which
+/// the device copies from or to by itself; `None` for other copies.
+pub(crate) fn behind(
+    link: &Link,
+    stream: u32,
+    (to, from): (Side, Side),
+    shape: Shape,
+) -> Option<Vec<Request>> {
+    let to = of_its_address(link, to).ok()?;
+    let from = of_its_address(link, from).ok()?;
+    let is_upload = to.on_device;
+    let (host, device) = if is_upload { (from, to) } else { (to, from) };
+    let is_one = shape.height == 1 && host.on_device != device.on_device;
+    if !is_one || shape.width == 0 || !link.state.holds(&device.place(0, 0, shape)) {
+        return None;
+    }
+    let start = link.state.pinned.lock().offset(host.address, shape.width)?;
+    let mut requests = Vec::new();
+    let mut at = 0;
+    while at < shape.width {
+        let offset = start + at;
+        let piece = Shape {
+            width: left_in_unit(offset).min(shape.width - at),
+            height: 1,
+        };
+        let place = device.place(0, at, piece);
+        requests.push(match is_upload {
+            true => Request::WriteBehind {
+                stream,
+                to: place,
+                offset,
+            },
+            false => Request::ReadBehind {
+                stream,
+                from: place,
+                offset,
+            },
+        });
+        at += piece.width;
+    }
+    Some(requests)
 }
 
 /// Copies through the staging area, or from and to the pinned part of it.

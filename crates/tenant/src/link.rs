@@ -100,6 +100,18 @@ type Send = fn(&mut dyn Channel, &Request, &[u8]) -> Result<(), ChannelError>;
 
 static LINK: OnceLock<Link> = OnceLock::new();
 
+/// The program ends: what it leaves running the manager ends, when the socket closes.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program ends.
+pub(crate) fn is_ending() -> bool {
+    IS_ENDING.load(Ordering::Acquire)
+}
+
+extern "C" fn ending() {
+    IS_ENDING.store(true, Ordering::Release);
+}
+
 /// The connection, once there is one.
 pub(crate) fn get() -> Option<&'static Link> {
     LINK.get()
@@ -164,6 +176,10 @@ pub fn connect(options: &Options<'_>) -> Result<(), ConnectError> {
     };
     // Another thread may have been first; then this connection ends.
     let _ = LINK.set(link);
+    // Before the handlers that were registered earlier, such as those that unload the
+    // program's modules.
+    // SAFETY: a function of a library that is never unloaded.
+    unsafe { libc::atexit(ending) };
     Ok(())
 }
 

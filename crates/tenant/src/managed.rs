@@ -29,6 +29,12 @@ struct Block {
     allocated: u64,
     /// Bytes, as both sides last had them.
     shadow: Vec<u8>,
+    /// The only stream whose work uses it, if the program has said so: then the
+    /// program may use it while other streams work.
+    stream: Option<u32>,
+    /// Whether the program may write: it has waited since work was put into a stream
+    /// that may use it.
+    is_host_turn: bool,
 }
 
 #[derive(Default)]
@@ -37,9 +43,6 @@ struct Blocks {
     all: BTreeMap<u64, Block>,
     /// A stream in which nothing is ever waited for.
     stream: Option<u32>,
-    /// Whether the program may write: it has waited since work was put into a
-    /// stream.
-    is_host_turn: bool,
     /// Whether work may have written since this process last had all bytes.
     is_behind: bool,
 }
@@ -98,6 +101,17 @@ pub(crate) fn is_managed(link: &Link, address: u64) -> bool {
     below.is_some_and(|(start, block)| address - start < block.shadow.len() as u64)
 }
 
+/// The program says that only the work of this stream uses an allocation, or that any
+/// may.
+pub(crate) fn attach(link: &Link, address: u64, stream: Option<u32>) -> Answer {
+    let mut blocks = link.state.managed.blocks.lock();
+    let below = blocks.all.range_mut(..=address).next_back();
+    let block = below.filter(|(start, block)| address - *start < block.shadow.len() as u64);
+    let (_, block) = block.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    block.stream = stream;
+    Ok(())
+}
+
 /// As [`is_managed`], as an answer.
 pub(crate) fn check(link: &Link, address: u64) -> Answer {
     match is_managed(link, address) {
@@ -127,11 +141,12 @@ fn allocate(link: &Link, size: u64) -> Result<u64, CUresult> {
     let block = Block {
         allocated,
         shadow: vec![0; size as usize],
+        stream: None,
+        is_host_turn: true,
     };
     let managed = &link.state.managed;
     let mut blocks = managed.blocks.lock();
     blocks.all.insert(address, block);
-    blocks.is_host_turn = true;
     managed.has_some.store(true, Ordering::Release);
     link.state.allocations.lock().insert(address, size);
     Ok(address)
@@ -176,19 +191,22 @@ pub(crate) fn before(link: &Link, request: &Request) -> Answer {
         Request::Launch { .. } | Request::Copy { .. } | Request::Fill { .. }
     );
     match is_work {
-        true => push(link),
+        true => push(link, request.stream().unwrap_or(0)),
         false => Ok(()),
     }
 }
 
-/// The device gets what the program has written, and may write from then on.
-pub(crate) fn push(link: &Link) -> Answer {
+/// The device gets what the program has written, and the work that is put into a stream
+/// may write from then on.
+pub(crate) fn push(link: &Link, into: u32) -> Answer {
     let managed = &link.state.managed;
     if !managed.has_some.load(Ordering::Acquire) {
         return Ok(());
     }
     let mut blocks = managed.blocks.lock();
-    if blocks.is_host_turn {
+    let is_due =
+        |block: &Block| block.is_host_turn && block.stream.is_none_or(|stream| stream == into);
+    if blocks.all.values().any(is_due) {
         let stream = stream(link, &mut blocks)?;
         // Where nothing else writes, whole pages may go.
         let step = if blocks.is_behind {
@@ -196,11 +214,13 @@ pub(crate) fn push(link: &Link) -> Answer {
         } else {
             PAGE as usize
         };
-        for (address, block) in &mut blocks.all {
+        let due = blocks.all.iter_mut().filter(|(_, block)| is_due(block));
+        for (address, block) in due {
             push_block(link, stream, *address, &mut block.shadow, step)?;
+            block.is_host_turn = false;
         }
     }
-    (blocks.is_host_turn, blocks.is_behind) = (false, true);
+    blocks.is_behind = true;
     Ok(())
 }
 
@@ -262,7 +282,9 @@ pub(crate) fn after(link: &Link) -> Answer {
         }
         blocks.is_behind = !is_idle;
     }
-    blocks.is_host_turn = true;
+    for block in blocks.all.values_mut() {
+        block.is_host_turn = true;
+    }
     Ok(())
 }
 

@@ -107,7 +107,7 @@ impl Order {
     }
 
     /// Nothing waits in this process.
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 

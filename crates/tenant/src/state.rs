@@ -15,6 +15,7 @@ use protocol::{Place, Reply, Request, Welcome};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_char};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -24,14 +25,54 @@ pub(crate) const CONTEXT: u64 = 0x5246_1000_0000;
 const FIRST_HANDLE: u64 = 0x5246_2000_0000;
 
 thread_local! {
-    /// The contexts that this thread has pushed.
-    pub(crate) static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// The manager's number of this thread's own default stream, and how often
-    /// the context had been reset when it was made; 0 before it is used.
-    static OWN_STREAM: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
+    /// The contexts that this thread has pushed. Never dropped: destructors of the
+    /// program make calls when those of the thread's variables have run.
+    pub(crate) static STACK: ManuallyDrop<RefCell<Vec<u64>>> =
+        const { ManuallyDrop::new(RefCell::new(Vec::new())) };
+    static OWN_STREAM: OwnStream = const { OwnStream(Cell::new((0, 0))) };
     /// This thread calls functions of the program that are in streams, which must
     /// not make calls themselves.
     pub(crate) static IS_CALLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The manager's number of a thread's own default stream, and how often the context had
+/// been reset when it was made; 0 before it is used.
+struct OwnStream(Cell<(u32, u64)>);
+
+impl Drop for OwnStream {
+    fn drop(&mut self) {
+        // Another thread gets it.
+        let (number, resets) = self.0.get();
+        if let (Some(link), 1..) = (crate::link::get(), number) {
+            link.state.own_streams.lock().put_back(number, resets);
+        }
+    }
+}
+
+/// The default streams of threads. There are as many as threads had one at a time.
+#[derive(Default)]
+pub(crate) struct OwnStreams {
+    all: BTreeSet<u32>,
+    /// Those of threads that have ended.
+    left: Vec<u32>,
+    /// Resets of the context until these were made.
+    resets: u64,
+}
+
+impl OwnStreams {
+    fn put_back(&mut self, number: u32, resets: u64) {
+        if resets == self.resets && self.all.contains(&number) {
+            self.left.push(number);
+        }
+    }
+}
+
+/// An event.
+#[derive(Clone, Copy)]
+pub(crate) struct Event {
+    /// The manager's number of its newest record.
+    pub(crate) number: u32,
+    pub(crate) is_timed: bool,
 }
 
 /// A kernel.
@@ -98,8 +139,8 @@ pub(crate) struct State {
     pub(crate) modules: Mutex<BTreeMap<u64, Arc<Module>>>,
     pub(crate) kernels: Mutex<BTreeMap<u64, Arc<Kernel>>>,
     pub(crate) streams: Mutex<BTreeMap<u64, Stream>>,
-    /// The manager's numbers.
-    pub(crate) events: Mutex<BTreeMap<u64, u32>>,
+    pub(crate) events: Mutex<BTreeMap<u64, Event>>,
+    own_streams: Mutex<OwnStreams>,
     /// Device memory: bytes by first address.
     pub(crate) allocations: Mutex<BTreeMap<u64, u64>>,
     /// Contexts beside the primary one.
@@ -145,6 +186,7 @@ impl State {
             kernels: Mutex::default(),
             streams: Mutex::default(),
             events: Mutex::default(),
+            own_streams: Mutex::default(),
             allocations: Mutex::default(),
             contexts: Mutex::default(),
             limits: Mutex::default(),
@@ -181,7 +223,11 @@ impl State {
     /// The context was reset: nothing is left of what was made in it. The handles
     /// of libraries stay, and are to be loaded again.
     pub(crate) fn forget(&self) {
-        self.resets.fetch_add(1, Ordering::AcqRel);
+        let resets = self.resets.fetch_add(1, Ordering::AcqRel) + 1;
+        *self.own_streams.lock() = OwnStreams {
+            resets,
+            ..OwnStreams::default()
+        };
         self.retained.store(0, Ordering::Release);
         let mut modules = self.modules.lock();
         modules.retain(|_, module| module.code.is_some());
@@ -245,8 +291,17 @@ impl State {
 
     pub(crate) fn event(&self, handle: u64) -> Result<u32, CUresult> {
         let events = self.events.lock();
-        let found = events.get(&handle).copied();
+        let found = events.get(&handle).map(|event| event.number);
         found.ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    }
+
+    /// Whether the manager still has a stream of this number.
+    pub(crate) fn has_stream(&self, number: u32) -> bool {
+        let is_made = || {
+            let streams = self.streams.lock();
+            streams.values().any(|stream| stream.number == number)
+        };
+        number == 0 || self.own_streams.lock().all.contains(&number) || is_made()
     }
 
     /// A stream that the program made.
@@ -263,10 +318,26 @@ impl State {
             crate::convert::LEGACY => Ok(0),
             crate::convert::PER_THREAD => {
                 let resets = self.resets.load(Ordering::Acquire);
-                if OWN_STREAM.get().0 == 0 || OWN_STREAM.get().1 != resets {
-                    OWN_STREAM.set((create_stream(link, true)?, resets));
+                let known = OWN_STREAM.try_with(|own| own.0.get());
+                match known {
+                    Ok((number @ 1.., made)) if made == resets => return Ok(number),
+                    _ => {}
                 }
-                Ok(OWN_STREAM.get().0)
+                let left = self.own_streams.lock().left.pop();
+                let number = match left {
+                    Some(number) => number,
+                    None => create_stream(link, true)?,
+                };
+                let mut streams = self.own_streams.lock();
+                streams.all.insert(number);
+                // (A thread that is ending keeps nothing.)
+                if OWN_STREAM
+                    .try_with(|own| own.0.set((number, resets)))
+                    .is_err()
+                {
+                    streams.put_back(number, resets);
+                }
+                Ok(number)
             }
             handle => self.stream(handle).map(|stream| stream.number),
         }
@@ -309,7 +380,7 @@ pub(crate) fn enter(link: &Link) -> Result<(), CUresult> {
     if IS_CALLING.get() {
         return Err(CUresult::CUDA_ERROR_NOT_PERMITTED);
     }
-    let is_current = STACK.with_borrow(|stack| stack.last().is_some_and(|top| *top != 0));
+    let is_current = crate::context::current() != 0;
     match is_current {
         true => Ok(()),
         false => Err(CUresult::CUDA_ERROR_INVALID_CONTEXT),

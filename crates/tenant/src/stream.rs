@@ -138,10 +138,14 @@ per_thread_functions! { link, default, register_uses;
         known(link, stream, default)?;
         put(context, CUcontext(CONTEXT))
     }
-    fn cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz(stream: CUstream, address: CUdeviceptr, _length: usize, _flags: u32) {
-        // Managed memory is always everyone's.
-        known(link, stream, default)?;
-        managed::check(link, address)
+    fn cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz(stream: CUstream, address: CUdeviceptr, _length: usize, flags: u32) {
+        let stream = known(link, stream, default)?.number;
+        let only = match CUmemAttach_flags(flags) {
+            CUmemAttach_flags::CU_MEM_ATTACH_SINGLE => Some(stream),
+            CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL | CUmemAttach_flags::CU_MEM_ATTACH_HOST => None,
+            _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        };
+        managed::attach(link, address, only)
     }
     fn cuStreamCopyAttributes | cuStreamCopyAttributes_ptsz(to: CUstream, from: CUstream) {
         known(link, to, default)?;

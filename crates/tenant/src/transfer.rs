@@ -4,6 +4,7 @@
 use crate::capture;
 use crate::convert::Answer;
 use crate::copy::{End, Shape, Side, copy_rows};
+use crate::large;
 use crate::link::Link;
 use crate::managed;
 use crate::order::fence;
@@ -102,9 +103,17 @@ impl Transfer {
         is_pinned(self.to) && is_pinned(self.from)
     }
 
+    /// What puts it into a stream, if the device copies from or to host memory by itself.
+    fn behind(&self, link: &Link, stream: u32) -> Option<Vec<Request>> {
+        let is_one = self.depth == 1;
+        is_one
+            .then(|| large::behind(link, stream, (self.to, self.from), self.shape))
+            .flatten()
+    }
+
     /// Copies: what is in host memory before this returns.
     fn copy(&self, link: &'static Link, stream: u32) -> Answer {
-        managed::push(link)?;
+        managed::push(link, stream)?;
         for slice in 0..self.depth {
             let at = |side: Side, stride: u64| Side {
                 address: side.address + slice * stride,
@@ -148,6 +157,13 @@ pub(crate) fn copy_in(link: &'static Link, stream: u32, transfer: Transfer) -> A
 /// turn.
 pub(crate) fn put_late(link: &'static Link, stream: u32, transfer: Transfer) -> Answer {
     let order = &link.state.order;
+    if let Some(requests) = transfer.behind(link, stream) {
+        managed::push(link, stream)?;
+        for request in requests {
+            order.put(link, request, false)?;
+        }
+        return Ok(());
+    }
     if transfer.is_on_device() || !order.is_held(stream) {
         return transfer.copy(link, stream);
     }

@@ -2,6 +2,7 @@
 
 use crate::call::{self, Call};
 use crate::convert::Answer;
+use crate::event;
 use crate::graph::Graph;
 use crate::graph::memory::GraphMemory;
 use crate::launch::{self, Launch};
@@ -45,21 +46,18 @@ impl Work {
             Work::Copy(transfer) => transfer::put_late(link, stream, *transfer),
             Work::Fill(fill) => transfer::put_fill(link, stream, fill),
             Work::Call(call) => call::put(link, stream, *call),
-            Work::Record(event) => {
-                let event = link.state.event(*event)?;
-                link.state.order.record(link, event, stream)
-            }
+            Work::Record(event) => event::put_record(link, *event, stream),
             Work::Wait(event) => {
                 let event = link.state.event(*event)?;
                 link.state.order.await_event(link, event, stream)
             }
             Work::Sequence(all) => all.iter().try_for_each(|work| work.put(link, stream)),
             Work::Allocate(memory) => {
-                memory.set_live(true);
+                memory.allocated_in(stream);
                 Ok(())
             }
             Work::Release(_, Some(memory)) => {
-                memory.set_live(false);
+                memory.freed();
                 Ok(())
             }
             Work::Release(address, None) => pool::free_behind(link, *address, stream),

@@ -1,10 +1,10 @@
 //! Host memory that another process can change at any time, as where copies come
 //! from and go to.
 
-use super::{Context, Rows};
+use super::{Context, Rows, Stream};
 use crate::DriverError;
 use crate::sys::{CUmemorytype, CUresult};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Host memory that the device may copy from and to by itself, if the driver
 /// allows it.
@@ -12,6 +12,8 @@ pub struct HostMemory<O: AsRef<[AtomicU64]>> {
     context: Context,
     /// First byte, if the driver knows the memory.
     registered: Option<u64>,
+    /// Streams copy from or to it, or have done so.
+    is_used: AtomicBool,
     /// Keeps the memory; dropped after the driver has let go of it.
     owner: O,
 }
@@ -22,6 +24,7 @@ impl<O: AsRef<[AtomicU64]>> HostMemory<O> {
         HostMemory {
             context: context.clone(),
             registered: None,
+            is_used: AtomicBool::new(false),
             owner,
         }
     }
@@ -45,6 +48,11 @@ impl<O: AsRef<[AtomicU64]>> HostMemory<O> {
         Ok(())
     }
 
+    /// Whether the driver knows the memory.
+    pub fn is_registered(&self) -> bool {
+        self.registered.is_some()
+    }
+
     /// The memory.
     pub fn owner(&self) -> &O {
         &self.owner
@@ -53,6 +61,11 @@ impl<O: AsRef<[AtomicU64]>> HostMemory<O> {
 
 impl<O: AsRef<[AtomicU64]>> Drop for HostMemory<O> {
     fn drop(&mut self) {
+        if *self.is_used.get_mut() {
+            // Nothing may come into memory that is another's then; an error says that
+            // nothing does any more.
+            let _ = self.context.synchronize();
+        }
         if let Some(address) = self.registered {
             let first = std::ptr::with_exposed_provenance_mut(address as usize);
             // Nobody is left who could act on an error.
@@ -67,11 +80,70 @@ fn fits(rows: Rows<'_>, words: &[AtomicU64]) -> Result<(), DriverError> {
     if bytes.is_some_and(|bytes| bytes <= size_of_val(words) as u64) {
         return Ok(());
     }
-    Err(DriverError {
-        call: "cuMemcpy2D",
+    Err(too_few("cuMemcpy2D"))
+}
+
+fn too_few(call: &'static str) -> DriverError {
+    DriverError {
+        call,
         code: CUresult::CUDA_ERROR_INVALID_VALUE,
         message: "the memory holds fewer bytes than the rows".into(),
-    })
+    }
+}
+
+impl Stream {
+    /// Puts in a copy of host memory, from this byte on, to rows. It may change until it
+    /// is made: each byte is then an old or a new one.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver; the memory has not as many bytes.
+    pub fn write_rows_of<O: AsRef<[AtomicU64]>>(
+        &self,
+        to: Rows<'_>,
+        (memory, first): (&HostMemory<O>, u64),
+    ) -> Result<(), DriverError> {
+        let first = memory.used(first, to)?;
+        let mut copy = to.of_a_copy();
+        to.destination(&mut copy);
+        copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+        copy.srcHost = first.cast();
+        copy.srcPitch = to.width as usize;
+        self.put_copy(&copy)
+    }
+
+    /// Puts in a copy of rows to host memory, from this byte on.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver; the memory has not as many bytes.
+    pub fn read_rows_to<O: AsRef<[AtomicU64]>>(
+        &self,
+        from: Rows<'_>,
+        (memory, first): (&HostMemory<O>, u64),
+    ) -> Result<(), DriverError> {
+        let first = memory.used(first, from)?;
+        let mut copy = from.of_a_copy();
+        from.source(&mut copy);
+        copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+        copy.dstHost = first.cast_mut().cast();
+        copy.dstPitch = from.width as usize;
+        self.put_copy(&copy)
+    }
+}
+
+impl<O: AsRef<[AtomicU64]>> HostMemory<O> {
+    /// A byte of it, from which on streams use as many as the rows have.
+    fn used(&self, first: u64, rows: Rows<'_>) -> Result<*const u8, DriverError> {
+        let words = self.owner.as_ref();
+        let end = rows.width.checked_mul(rows.height);
+        let end = end.and_then(|bytes| bytes.checked_add(first));
+        if end.is_none_or(|end| end > size_of_val(words) as u64) {
+            return Err(too_few("cuMemcpy2DAsync"));
+        }
+        self.is_used.store(true, Ordering::Release);
+        Ok(words.as_ptr().cast::<u8>().wrapping_add(first as usize))
+    }
 }
 
 impl Context {

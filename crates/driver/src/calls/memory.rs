@@ -194,6 +194,11 @@ impl Context {
     pub(super) fn settle(&self) -> Result<(), DriverError> {
         call!(self.calls(), cuStreamSynchronize_ptsz(CUstream::NULL))
     }
+
+    /// Waits until all work in the context is over.
+    pub(super) fn synchronize(&self) -> Result<(), DriverError> {
+        call!(self.calls(), cuCtxSynchronize())
+    }
 }
 
 impl Reservation {

@@ -3,7 +3,7 @@
 
 use super::{Context, Rows, Slice};
 use crate::DriverError;
-use crate::sys::{CUevent, CUevent_flags, CUresult, CUstream, CUstream_flags};
+use crate::sys::{CUDA_MEMCPY2D, CUevent, CUevent_flags, CUresult, CUstream, CUstream_flags};
 
 /// A stream. Work that is in it when it is dropped is still done.
 pub struct Stream {
@@ -118,7 +118,12 @@ impl Stream {
         let mut copy = to.of_a_copy();
         to.destination(&mut copy);
         from.source(&mut copy);
-        call!(self.context.calls(), cuMemcpy2DAsync_v2(&copy, self.raw))
+        self.put_copy(&copy)
+    }
+
+    /// Puts in a copy. Its sides live until it is made.
+    pub(super) fn put_copy(&self, copy: &CUDA_MEMCPY2D) -> Result<(), DriverError> {
+        call!(self.context.calls(), cuMemcpy2DAsync_v2(copy, self.raw))
     }
 
     /// Puts in a store of one value of 1, 2 or 4 bytes (`element`) to all of

@@ -4,7 +4,7 @@ use super::dominance::Dominance;
 use super::frames;
 use super::intro::Sequences;
 use super::invariants::{Invariants, Walked};
-use super::known::{Known, Registers, Space as Within};
+use super::known::{Known, Registers, Rows, Space as Within};
 use super::names::{Outside, halved};
 use super::variables::Variables;
 use super::{Errors, lanes, rows};
@@ -586,7 +586,7 @@ impl<'a> Body<'_, '_, 'a> {
             return false;
         };
         match (self.registers.known(index), self.tables.get(table)) {
-            (Known::Index(most), Some(count)) => most < *count as u64,
+            (Known::Index { most, .. }, Some(count)) => most < *count as u64,
             _ => false,
         }
     }
@@ -628,9 +628,13 @@ impl<'a> Body<'_, '_, 'a> {
         if !address.coordinates.is_empty() {
             return Err("an address with coordinates".to_owned());
         }
-        let bytes =
-            bytes_of(instruction, access).ok_or("a number of bytes that is not in the text")?;
-        if !rows::are_aligned(instruction, access) {
+        let rows = rows::of(instruction, access, &self.registers);
+        let bytes = match rows {
+            Some((_, bytes)) => Some(bytes),
+            None => bytes_of(instruction, access),
+        };
+        let bytes = bytes.ok_or("a number of bytes that is not in the text")?;
+        if !rows::are_aligned(instruction, access, &self.registers) {
             return Err("rows that are not aligned".to_owned());
         }
         let Some(base) = address.base else {
@@ -638,6 +642,7 @@ impl<'a> Body<'_, '_, 'a> {
         };
         let place = Place {
             bytes,
+            rows: rows.map(|(rows, _)| rows),
             alignment: access.alignment,
             offset: address.offset,
         };
@@ -713,7 +718,27 @@ impl<'a> Body<'_, '_, 'a> {
                 let is_inside = place.bytes <= room && place.alignment <= multiple;
                 place.offset == 0 && is_inside && !(is_local && never_local(instruction))
             }
+            (Space::Generic, Known::GenericOf { rows, multiple }) if !info.is_shared_only => {
+                let is_inside = place.rows == Some(rows) && place.bytes <= EXTENT;
+                place.offset == 0 && is_inside && place.alignment <= multiple
+            }
             (Space::Generic, _) => !info.is_shared_only && self.in_partition(known, place),
+            (
+                Space::Shared,
+                Known::SharedOf {
+                    rows,
+                    multiple,
+                    is_generic: false,
+                },
+            ) => {
+                let has_room = instruction.guard.is_some_and(|guard| {
+                    !guard.negated && self.registers.known(guard.register) == Known::RoomOf(rows)
+                });
+                place.offset == 0
+                    && place.rows == Some(rows)
+                    && place.alignment <= multiple
+                    && has_room
+            }
             (
                 Space::Shared,
                 Known::Shared {
@@ -808,7 +833,10 @@ fn never_local(instruction: &Instruction<'_>) -> bool {
 /// The target of an access, beside its register.
 #[derive(Clone, Copy)]
 struct Place {
+    /// At most.
     bytes: u64,
+    /// The rows that it has as many bytes as.
+    rows: Option<Rows>,
     alignment: u32,
     offset: i64,
 }

@@ -25,6 +25,16 @@ pub(super) enum Space {
     Param,
 }
 
+/// The rows of a matrix in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rows {
+    /// The distance between them.
+    pub(super) distance: Number,
+    /// Bytes that one unit of it adds, and those of the last row.
+    pub(super) step: u64,
+    pub(super) last: u64,
+}
+
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
@@ -83,8 +93,29 @@ pub(super) enum Known {
         multiple: u32,
         is_generic: bool,
     },
-    /// At most this, in 32 bits.
-    Index(u64),
+    /// At most this, in 32 bits, and a multiple.
+    Index {
+        most: u64,
+        multiple: u32,
+    },
+    /// The bytes of these rows.
+    Span(Rows),
+    /// `End` less so many bytes.
+    LimitOf(Rows),
+    /// A predicate: the block has so much shared memory, wherever it holds.
+    RoomOf(Rows),
+    /// As `Shared`, with as many bytes as the rows have.
+    SharedOf {
+        rows: Rows,
+        multiple: u32,
+        is_generic: bool,
+    },
+    /// A generic address: in the partition, or in shared memory with as many bytes as
+    /// the rows have; a multiple.
+    GenericOf {
+        rows: Rows,
+        multiple: u32,
+    },
     /// The bit of the lane that executes it.
     OwnLane,
     /// A mask of lanes that holds that bit.
@@ -147,7 +178,8 @@ impl<'a> Registers<'a> {
         }
     }
 
-    fn number(&self, name: &str) -> Option<Number> {
+    /// The number of the value that a register has been given in this piece of code.
+    pub(super) fn number(&self, name: &str) -> Option<Number> {
         self.values.get(name).map(|(number, _)| *number)
     }
 
@@ -238,7 +270,7 @@ impl<'a> Registers<'a> {
                 let multiple = multiple_of(*mask)?;
                 match self.known(a) {
                     // An address in shared memory: `in_shared`.
-                    Known::Shared { .. } => None,
+                    Known::Shared { .. } | Known::SharedOf { .. } => None,
                     _ => Some(Known::Multiple(multiple)),
                 }
             }
@@ -326,8 +358,26 @@ impl<'a> Registers<'a> {
     ) -> Option<Known> {
         use OperandKind::{Integer, Name};
         match (opcode, operands) {
-            ("min.u32", [_, Name(_), Integer(most)]) => {
-                Some(Known::Index(u64::try_from(*most).ok()?))
+            ("min.u32", [_, Name(a), Integer(most)]) => {
+                let multiple = match self.known(a) {
+                    Known::Multiple(multiple) if most % i64::from(multiple) == 0 => multiple,
+                    _ => 1,
+                };
+                let most = u64::try_from(*most).ok()?;
+                Some(Known::Index { most, multiple })
+            }
+            ("mad.lo.u32", [_, Name(a), Integer(step), Integer(last)]) => {
+                let Known::Index { most, .. } = self.known(a) else {
+                    return None;
+                };
+                let (step, last) = (u64::try_from(*step).ok()?, u64::try_from(*last).ok()?);
+                let bytes = most.checked_mul(step)?.checked_add(last)?;
+                // (Nothing is lost of the product.)
+                (bytes <= layout::EXTENT).then_some(Known::Span(Rows {
+                    distance: self.number(a)?,
+                    step,
+                    last,
+                }))
             }
             ("min.u64", [_, Name(_), Integer(most)]) => {
                 Some(Known::AtMost(u64::try_from(*most).ok()?, 1))
@@ -375,6 +425,19 @@ impl<'a> Registers<'a> {
                 (Known::Total, Known::Reserved) => Some(Known::End),
                 _ => None,
             },
+            ("setp.ge.u32", [_, Name(a), Name(b)])
+            | ("setp.ge.and.u32", [_, Name(a), Name(b), _])
+                if self.known(a) == Known::Total =>
+            {
+                match self.known(b) {
+                    Known::Span(rows) => Some(Known::RoomOf(rows)),
+                    _ => None,
+                }
+            }
+            ("sub.s32", [_, Name(a), Name(b)]) => match (self.known(a), self.known(b)) {
+                (Known::End, Known::Span(rows)) => Some(Known::LimitOf(rows)),
+                _ => None,
+            },
             ("setp.ge.u32", [_, Name(a), Integer(bytes)])
             | ("setp.ge.and.u32", [_, Name(a), Integer(bytes), _])
                 if self.known(a) == Known::Total =>
@@ -396,6 +459,11 @@ impl<'a> Registers<'a> {
                     multiple: 1,
                     is_generic: false,
                 }),
+                (Known::AtLeastReserved, Known::LimitOf(rows)) => Some(Known::SharedOf {
+                    rows,
+                    multiple: 1,
+                    is_generic: false,
+                }),
                 _ => None,
             },
             ("and.b32", [_, Name(a), Integer(mask)]) => {
@@ -410,13 +478,25 @@ impl<'a> Registers<'a> {
                         multiple,
                         is_generic: false,
                     }),
+                    Known::SharedOf {
+                        rows,
+                        is_generic: false,
+                        ..
+                    } => Some(Known::SharedOf {
+                        rows,
+                        multiple,
+                        is_generic: false,
+                    }),
                     _ => None,
                 }
             }
             ("cvt.u64.u32", [_, Name(a)]) => match self.known(a) {
-                shared @ Known::Shared {
+                shared @ (Known::Shared {
                     is_generic: false, ..
-                } => Some(shared),
+                }
+                | Known::SharedOf {
+                    is_generic: false, ..
+                }) => Some(shared),
                 _ => None,
             },
             _ => None,
@@ -434,6 +514,15 @@ impl<'a> Registers<'a> {
                     is_generic: false,
                 } => Some(Known::Shared {
                     bytes,
+                    multiple,
+                    is_generic: true,
+                }),
+                Known::SharedOf {
+                    rows,
+                    multiple,
+                    is_generic: false,
+                } => Some(Known::SharedOf {
+                    rows,
                     multiple,
                     is_generic: true,
                 }),
@@ -490,6 +579,18 @@ fn constant(
 
 /// An address that is the one or the other.
 fn selected(if_so: Known, if_not: Known, predicate: Known) -> Option<Known> {
+    if let Known::SharedOf {
+        rows,
+        multiple,
+        is_generic: true,
+    } = if_so
+    {
+        let near = near_partition(if_not)?;
+        return (predicate == Known::RoomOf(rows)).then_some(Known::GenericOf {
+            rows,
+            multiple: multiple.min(near.multiple),
+        });
+    }
     let (room, multiple, is_local) = match if_so {
         Known::Shared {
             bytes,
@@ -510,20 +611,20 @@ fn selected(if_so: Known, if_not: Known, predicate: Known) -> Option<Known> {
             multiple,
             is_local,
         } => (room, multiple, is_local),
-        other => {
-            let near = other.near()?;
-            let reach = layout::REACH as i64;
-            if near.least < -reach || near.most > reach {
-                return None;
-            }
-            (layout::EXTENT, near.multiple, false)
-        }
+        other => (layout::EXTENT, near_partition(other)?.multiple, false),
     };
     Some(Known::Generic {
         room: room.min(other_room),
         multiple: multiple.min(other_multiple),
         is_local: is_local || was_local,
     })
+}
+
+/// An address that is near enough to the partition for an access.
+fn near_partition(known: Known) -> Option<Between> {
+    let near = known.near()?;
+    let reach = layout::REACH as i64;
+    (-reach <= near.least && near.most <= reach).then_some(near)
 }
 
 /// The largest alignment that is looked at. What the system reserves of shared

@@ -25,6 +25,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
                 let accessed = Accessed {
                     number,
                     bytes: 1,
+                    has_span: false,
                     alignment: access.alignment,
                     may_be_local: false,
                 };

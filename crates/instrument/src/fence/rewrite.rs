@@ -7,7 +7,7 @@ use super::looks::{self, Looks};
 use super::pointers::Pointers;
 use super::refuse::{self, Refusals};
 use super::shared::{Group, Groups};
-use super::text::{self, Accessed, Uses, Within, register as R};
+use super::text::{self, Accessed, Rows, Uses, Within, register as R};
 use super::{FenceCounts, FenceForm, FencedSite, FencedVariable, arguments, clear, unwritten};
 use crate::patch::{Patch, line};
 use analysis::{
@@ -337,11 +337,23 @@ impl<'a> Rewrite<'_, '_, 'a> {
             operands.push((0, R::RAW.to_owned()));
         }
         let mut room = None;
+        use text::Extent::Bytes;
         for (number, access) in info.accesses.iter().enumerate() {
-            let bytes = bytes_of(body, index, instruction, access)?;
+            let rows = rows_of(instruction, access);
+            let bytes = match rows {
+                Some(rows) => rows.bytes(),
+                None => bytes_of(body, index, instruction, access)?,
+            };
+            if let Some(rows) = rows {
+                text::rows(rows, &mut before);
+                operands.push((rows.operand, R::ROWS.to_owned()));
+                body.uses.rows = true;
+                body.uses.addresses = true;
+            }
             let accessed = Accessed {
                 number,
                 bytes,
+                has_span: rows.is_some(),
                 alignment: access.alignment,
                 may_be_local: may_be_local(instruction, access),
             };
@@ -350,9 +362,16 @@ impl<'a> Rewrite<'_, '_, 'a> {
             };
             let fence = self.fence_of(body, index, access, address, (accessed, info))?;
             self.count(access.effect, &fence);
+            if let (Some(rows), Fence::Shared(_) | Fence::Generic) = (rows, &fence) {
+                text::span(rows, &mut before);
+            }
             let group = body.groups.get(index, access.operand).copied();
             if matches!(fence, Fence::Shared(_)) && group.is_none() {
-                room = room.max(Some(bytes));
+                // (An instruction with rows has no other access.)
+                room = match (room, accessed.extent()) {
+                    (Some(Bytes(a)), Bytes(b)) => Some(Bytes(a.max(b))),
+                    (_, extent) => Some(extent),
+                };
             }
             if access.space == Space::Shared || matches!(fence, Fence::Generic) {
                 self.shared.insert(body.analysis.code.function.name);
@@ -660,6 +679,7 @@ fn in_group(
         let all = Accessed {
             number: 0,
             bytes: group.bytes,
+            has_span: false,
             alignment: group.alignment,
             may_be_local: false,
         };
@@ -782,6 +802,39 @@ pub(super) fn bytes_of(
         }
         None => Err("its size is only in a descriptor".to_owned()),
     }
+}
+
+/// The largest power of two that distances between rows are made multiples of.
+const MOST_MULTIPLE: u32 = 128;
+
+/// The rows of a matrix, where a register holds the distance between them. What it is
+/// bounded by is more than a matrix in memory has that the driver gives out.
+fn rows_of<'a>(instruction: &Instruction<'a>, access: &Access) -> Option<Rows<'a>> {
+    let Width::Matrix { element_bits, .. } = access.width else {
+        return None;
+    };
+    let Some(Extent::Steps {
+        step,
+        shift: 0,
+        last,
+        operand,
+    }) = ptx::table::extent(instruction, access, false)
+    else {
+        return None;
+    };
+    let OperandKind::Name(register) = instruction.operands.get(operand)?.kind else {
+        return None;
+    };
+    let multiple = (8 * access.alignment).checked_div(element_bits)?.max(1);
+    let most = EXTENT.checked_sub(last)?.checked_div(step)?;
+    (multiple.is_power_of_two() && multiple <= MOST_MULTIPLE).then_some(Rows {
+        operand,
+        register,
+        step,
+        last,
+        most: most - most % u64::from(multiple),
+        multiple,
+    })
 }
 
 /// Whether each row of a matrix is aligned if the first one is.

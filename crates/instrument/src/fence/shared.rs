@@ -179,6 +179,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
             let accessed = Accessed {
                 number,
                 bytes,
+                has_span: false,
                 alignment: access.alignment,
                 may_be_local: false,
             };

@@ -7,6 +7,7 @@ use super::pointers::Anchor;
 use crate::patch::line;
 use model::layout::fence as layout;
 use model::layout::fence::VARIABLE;
+use std::fmt;
 
 /// Registers of fences.
 pub(super) mod register {
@@ -57,6 +58,10 @@ pub(super) mod register {
     pub const INDEX: &str = "%__rf_i";
     /// The access stays in shared memory, which is large enough.
     pub const GO: &str = "%__rf_go";
+    /// The distance between the rows of a matrix.
+    pub const ROWS: &str = "%__rf_rows";
+    /// The bytes from the first row of a matrix to the end of the last one.
+    pub const SPAN: &str = "%__rf_span";
     /// A mask of lanes.
     pub const LANES: &str = "%__rf_lanes";
     /// The address lies in a window.
@@ -81,6 +86,8 @@ pub(super) struct Uses {
     pub groups: usize,
     /// The register for masks of lanes.
     pub lanes: bool,
+    /// The registers for rows of matrices.
+    pub rows: bool,
 }
 
 /// Declarations, and what is loaded once, at the top of a body.
@@ -92,6 +99,9 @@ pub(super) fn head(form: FenceForm, uses: Uses, out: &mut String) {
         return;
     }
     out.push_str("\n\t");
+    if uses.rows {
+        line!(out, ".reg .b32 {ROWS}, {SPAN};");
+    }
     line!(out, ".reg .b64 {ADDRESS}<{ADDRESSES}>;");
     line!(
         out,
@@ -144,17 +154,84 @@ fn partition(form: FenceForm, out: &mut String) {
     }
 }
 
+/// How many bytes an access has, for a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    Bytes(u64),
+    /// As many as [`SPAN`] holds.
+    Span,
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Extent::Bytes(bytes) => bytes.fmt(f),
+            Extent::Span => f.write_str(SPAN),
+        }
+    }
+}
+
 /// What an access is, as far as a fence depends on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Accessed {
     /// Number of the operand among the instruction's addresses.
     pub number: usize,
-    /// Bytes.
+    /// Bytes, at most.
     pub bytes: u64,
+    /// [`SPAN`] holds how many there are.
+    pub has_span: bool,
     /// What the address must be a multiple of.
     pub alignment: u32,
     /// A generic address of it may lead to local memory.
     pub may_be_local: bool,
+}
+
+impl Accessed {
+    /// How many bytes it has.
+    pub(super) fn extent(self) -> Extent {
+        match self.has_span {
+            true => Extent::Span,
+            false => Extent::Bytes(self.bytes),
+        }
+    }
+}
+
+/// A matrix in memory whose rows have a distance that a register holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rows<'a> {
+    /// The operand that is the register, and its name.
+    pub operand: usize,
+    pub register: &'a str,
+    /// Bytes that one unit of the distance adds, and those of the last row.
+    pub step: u64,
+    pub last: u64,
+    /// The most units, and what they are a multiple of where all rows are aligned.
+    pub most: u64,
+    pub multiple: u32,
+}
+
+impl Rows<'_> {
+    /// Bytes at most.
+    pub(super) fn bytes(self) -> u64 {
+        self.most * self.step + self.last
+    }
+}
+
+/// Bounds the distance between rows.
+pub(super) fn rows(rows: Rows<'_>, out: &mut String) {
+    let Rows {
+        register,
+        most,
+        multiple,
+        ..
+    } = rows;
+    line!(out, "and.b32 {ROWS}, {register}, -{multiple};");
+    line!(out, "min.u32 {ROWS}, {ROWS}, {most};");
+}
+
+/// Computes the bytes of rows.
+pub(super) fn span(Rows { step, last, .. }: Rows<'_>, out: &mut String) {
+    line!(out, "mad.lo.u32 {SPAN}, {ROWS}, {step}, {last};");
 }
 
 /// A variable that an address was derived from.
@@ -215,6 +292,7 @@ pub(super) fn anchor(form: FenceForm, anchor: Anchor<'_>, out: &mut String) {
     let accessed = Accessed {
         number: 0,
         bytes: 0,
+        has_span: false,
         alignment: if is_kept { 1 } else { anchor.alignment },
         may_be_local: false,
     };
@@ -248,7 +326,7 @@ pub(super) fn initial(pointer: &str, out: &mut String) {
 
 /// Whether the block has so much shared memory; and a predicate of the program's
 /// holds, if there is one.
-pub(super) fn room(bytes: u64, also: Option<&str>, to: &str, out: &mut String) {
+pub(super) fn room(bytes: Extent, also: Option<&str>, to: &str, out: &mut String) {
     match also {
         None => line!(out, "setp.ge.u32 {to}, {TOTAL}, {bytes};"),
         Some(also) => line!(out, "setp.ge.and.u32 {to}, {TOTAL}, {bytes}, {also};"),
@@ -264,9 +342,7 @@ pub(super) fn enough(bytes: u64, out: &mut String) {
 
 /// Forces the address in [`SHARED`] into what the block has.
 pub(super) fn shared(accessed: Accessed, out: &mut String) {
-    let Accessed {
-        bytes, alignment, ..
-    } = accessed;
+    let (bytes, alignment) = (accessed.extent(), accessed.alignment);
     line!(out, "max.u32 {SHARED}, {SHARED}, {RESERVED};");
     line!(out, "sub.s32 {LIMIT}, {END}, {bytes};");
     line!(out, "min.u32 {SHARED}, {SHARED}, {LIMIT};");
@@ -309,7 +385,7 @@ pub(super) fn generic(
     global(form, WIDE, accessed, found, out);
     let number = accessed.number;
     line!(out, "isspacep.shared {INSIDE}, {WIDE};");
-    room(accessed.bytes, Some(INSIDE), INSIDE, out);
+    room(accessed.extent(), Some(INSIDE), INSIDE, out);
     line!(out, "cvta.to.shared.u64 {OTHER}, {WIDE};");
     line!(out, "cvt.u32.u64 {SHARED}, {OTHER};");
     shared(accessed, out);

@@ -9,7 +9,7 @@
 //! `judge` gets the text alone, and never what `fence` says about it.
 
 use instrument::{FenceError, FenceForm, Holder, fence, verify_contained};
-use model::layout::fence::VARIABLE;
+use model::layout::fence::{VARIABLE, WORKSPACE};
 use ptx::VariableSpace;
 use serde::{Deserialize, Serialize};
 
@@ -136,10 +136,13 @@ pub(crate) struct Judged {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    /// Offset and bytes of each parameter.
+    /// Offset and bytes of each parameter of the program's.
     pub(crate) parameters: Vec<(u32, u32)>,
-    /// Bytes of all.
+    /// Bytes of all of these.
     pub(crate) parameter_bytes: u32,
+    /// Offset of the parameter that the manager adds, if the kernel has it
+    /// ([`WORKSPACE`]).
+    pub(crate) workspace: Option<u32>,
     pub(crate) ends: Ends,
 }
 
@@ -242,11 +245,16 @@ pub(super) fn judged(text: &[u8]) -> Result<Judged, NotTaken> {
         if bytes > PARAMETERS {
             return Err(not_taken(Fault::Parameters, function.name));
         }
-        let parameters = parameters.iter().map(|slot| (slot.offset, slot.size));
+        let mut slots: Vec<_> = parameters.iter().map(|s| (s.offset, s.size)).collect();
+        let last = function.parameters.last();
+        let is_added = last.is_some_and(|last| last.name == WORKSPACE && last.size() == Some(8));
+        let workspace = if is_added { slots.pop() } else { None };
+        let end = slots.last().map_or(0, |(offset, size)| offset + size);
         kernels.push(Entry {
             name: function.name.to_owned(),
-            parameters: parameters.collect(),
-            parameter_bytes: bytes,
+            parameters: slots,
+            parameter_bytes: workspace.map_or(bytes, |_| end),
+            workspace: workspace.map(|(offset, _)| offset),
             ends: Ends::of(function.name, &contained),
         });
     }
@@ -284,6 +292,34 @@ mod tests {
 .visible .entry work(.param .u64 a, .param .u32 b) { .reg .b64 %p; .reg .b32 %v;
 ld.param.u64 %p, [a]; ld.global.u32 %v, [%p]; st.global.u32 [first], %v; ret; }
 ";
+
+    #[test]
+    fn the_parameter_that_the_manager_adds_is_none_of_the_programs() {
+        let kernel = |parameters: &str| {
+            format!(
+                ".version 8.0\n.target sm_75\n.address_size 64\n\
+                 .visible .entry k({parameters}) {{ .reg .b32 %r<3>;\n\
+                 mov.u32 %r1, %envreg1; mov.u32 %r2, %envreg2; ret; }}\n"
+            )
+        };
+        let cases = [
+            (
+                ".param .u64 a, .param .u8 b",
+                vec![(0, 8), (8, 1)],
+                9,
+                Some(16),
+            ),
+            ("", vec![], 0, Some(0)),
+        ];
+        for (parameters, slots, bytes, workspace) in cases {
+            let source = kernel(parameters);
+            let (_, text) = fenced(source.as_bytes(), 75, 1 << 20).unwrap();
+            let judged = judged(text.as_bytes()).unwrap();
+            let found = &judged.kernels[0];
+            assert_eq!(found.parameters, slots);
+            assert_eq!((found.parameter_bytes, found.workspace), (bytes, workspace));
+        }
+    }
 
     #[test]
     fn the_judge_names_what_the_text_declares_in_the_order_of_the_table() {

@@ -4,11 +4,13 @@
 use super::{Answer, Module, NotDone, Pending, Session, invalid, no_handle, over_quota};
 use crate::blocks::{self, Room};
 use crate::compile::Compiler;
+use crate::memory::Use;
 use crate::modules::{self, Into, Kernel, Refused};
 use crate::quiet::Waiter;
 use crate::quota::Waits;
 use driver::calls::Launch;
 use driver::sys::{CUfunction_attribute, CUresult};
+use model::layout::fence::WORKSPACE_BYTES;
 use protocol::{Attribute, Limit, Reply};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -129,6 +131,9 @@ impl Session {
             attribute,
             A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 | A::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+                // (Of clusters, which are refused where they are launched.)
+                | A::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+                | A::CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
         );
         if !is_own {
             return Err(NotDone::Failed(
@@ -142,12 +147,12 @@ impl Session {
 
     pub(super) fn launch(
         &mut self,
-        kernel: u32,
+        number: u32,
         stream: u32,
         launch: Launch,
         parameters: &[u8],
     ) -> Answer {
-        let kernel = self.kernels.get(kernel);
+        let kernel = self.kernels.get(number);
         let kernel = kernel.ok_or_else(|| no_handle("kernel"))?;
         if parameters.len() != kernel.parameter_bytes as usize {
             return Err(invalid("the parameters are not as long as the kernel's"));
@@ -179,12 +184,60 @@ impl Session {
                 ));
             }
         }
+        let workspace = match kernel.workspace {
+            Some(_) if launch.is_cooperative => match self.take(WORKSPACE_BYTES, Use::Common) {
+                Ok(address) => Some(address),
+                Err(error) => {
+                    self.blocks.give_back(blocks);
+                    return Err(error);
+                }
+            },
+            _ => None,
+        };
+        let launched = self.put_launch((number, stream, blocks), launch, parameters, workspace);
+        // (Where nothing was put in, nothing will use it.)
+        if let Some(address) = workspace
+            && self.memory.is_block(address, Use::Common)
+        {
+            self.memory.give_back(address);
+        }
+        launched
+    }
+
+    /// Puts a launch into a stream, with the workspace of its grid.
+    fn put_launch(
+        &mut self,
+        (kernel, stream, blocks): (u32, u32, u64),
+        launch: Launch,
+        parameters: &[u8],
+        workspace: Option<u64>,
+    ) -> Answer {
+        let kernel = self.kernels.get(kernel);
+        let kernel = kernel.ok_or_else(|| no_handle("kernel"))?;
         // Set before the launch: should it fail halfway, the counters are read.
         self.are_unread |= kernel.may_fail;
         self.library.launched(&kernel.uses);
         let put = self.lanes.put_of(stream, self.device.share(blocks));
         let stream = put.inspect_err(|_| self.blocks.give_back(blocks))?;
-        kernel.function.launch(launch, parameters, &stream)?;
+        let Some(offset) = kernel.workspace else {
+            kernel.function.launch(launch, parameters, &stream)?;
+            self.tenant.launches.fetch_add(1, Ordering::Relaxed);
+            return Ok(Reply::Done);
+        };
+        if let Some(address) = workspace {
+            let reservation = self.partition.reservation();
+            let all = reservation.rows(address, WORKSPACE_BYTES, WORKSPACE_BYTES, 1)?;
+            stream.fill(all, 4, 0)?;
+        }
+        let mut with_it = parameters.to_vec();
+        with_it.resize(offset as usize, 0);
+        with_it.extend(workspace.unwrap_or(0).to_le_bytes());
+        let launched = kernel.function.launch(launch, &with_it, &stream);
+        if let Some(address) = workspace {
+            self.memory.leave(address);
+            self.leaving.add(&self.device.context, &stream, address)?;
+        }
+        launched?;
         self.tenant.launches.fetch_add(1, Ordering::Relaxed);
         Ok(Reply::Done)
     }

@@ -37,6 +37,15 @@ pub const FRAMES: &str = "__ringfence_frames";
 /// the address of [`FRAMES`] in local memory.
 pub const STACK: &str = "%__rf_stack";
 
+/// The last parameter of a kernel whose grid may synchronize, eight bytes which the host
+/// adds to the program's: the address of [`WORKSPACE_BYTES`] of zeros that no other
+/// launch uses, or 0 where the launch is not cooperative.
+pub const WORKSPACE: &str = "__ringfence_workspace";
+
+/// Bytes of what [`WORKSPACE`] points to: a size that nothing reads, and the barrier
+/// (`cooperative_groups/details/driver_abi.h`).
+pub const WORKSPACE_BYTES: u64 = 8;
+
 /// The least size of a partition, and what bases and sizes are multiples of
 /// where fences mask: the low half of an
 /// address is then never changed.
@@ -57,8 +66,9 @@ pub const MARGIN: u64 = 33 << 30;
 /// and 1 MiB more, for constants and for the low bits that an alignment clears.
 pub const REACH: u64 = (32 << 30) + (1 << 20);
 
-/// Bytes of one access, at most.
-pub const EXTENT: u64 = 64 << 20;
+/// Bytes of one access, at most: of a matrix, from the first row that an instruction
+/// reads to the end of the last one.
+pub const EXTENT: u64 = 512 << 20;
 
 const _: () = assert!(REACH + EXTENT <= MARGIN);
 

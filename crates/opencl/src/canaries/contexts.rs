@@ -256,19 +256,19 @@ impl Chosen {
 
 impl Context {
     /// What makes a scan of this class: the device's checker, or the host.
-    /// `wanted` is the choice of the settings. `full`: the host has no memory
-    /// for it.
+    /// `wanted` is the choice of the settings. `needs_device`: the host has no memory
+    /// for it, or other kernels may run meanwhile.
     pub fn choose(
         &self,
         wanted: CanaryChecker,
         class: Class,
-        full: bool,
+        needs_device: bool,
         report: &dyn Report,
     ) -> Chosen {
         if wanted == CanaryChecker::Host || !self.is_open() {
             return Chosen::HOST;
         }
-        let always = wanted == CanaryChecker::Device || full;
+        let always = wanted == CanaryChecker::Device || needs_device;
         let (checker, build) = {
             let mut own = self.own.lock();
             match &own.verifier {

@@ -4,12 +4,13 @@ use crate::objects::backing::Backing;
 use crate::objects::block::Block;
 use crate::objects::shape::Shape;
 use crate::objects::staging::StagingCopy;
+use crate::sys::cl_command_queue;
 use host::Stack;
 use model::AllocationKind;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// What a buffer is made with: its flags, and whether with memory of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +40,15 @@ pub struct Buffer {
     /// The backing of images that are made of it.
     pub backing: Mutex<Option<Arc<Backing>>>,
     pub allocated_at: Stack,
+    used_in: UsedIn,
+}
+
+/// The queues whose commands use an object.
+#[derive(Default)]
+struct UsedIn {
+    /// The first one; 0 if there was none.
+    queue: AtomicUsize,
+    has_others: AtomicBool,
 }
 
 /// A memory object that the program has just made.
@@ -118,7 +128,21 @@ impl Buffer {
             staging: Mutex::default(),
             backing: Mutex::default(),
             allocated_at: made.allocated_at,
+            used_in: UsedIn::default(),
         }
+    }
+
+    /// A command of a queue uses it. Whether commands of other queues have, which may
+    /// run at the same time.
+    pub fn is_used_in_others_than(&self, queue: cl_command_queue) -> bool {
+        let (used_in, queue) = (&self.used_in, queue as usize);
+        let first = used_in
+            .queue
+            .compare_exchange(0, queue, Ordering::Relaxed, Ordering::Relaxed);
+        if first.is_err_and(|first| first != queue) {
+            used_in.has_others.store(true, Ordering::Relaxed);
+        }
+        used_in.has_others.load(Ordering::Relaxed)
     }
 
     /// The block that holds it, if it has one of its own.

@@ -164,9 +164,17 @@ impl Job {
         let bytes: u64 = held.map(|held| held.canary_bytes() as u64).sum();
         let class = class_of(&self.work.scans, bytes);
         let full = schedule.jobs.is_full(bytes);
+        // What the host restores, it restores as a whole, some time after it has read
+        // it: of a kernel that runs meanwhile it would see nothing.
+        let scans = self.work.scans.iter();
+        let used_elsewhere = scans
+            .filter(|scan| scan.buffer.is_used_in_others_than(queue))
+            .count()
+            > 0;
+        let needs_device = order == Order::Loose || used_elsewhere;
         let chosen = match self.work.scans.is_empty() {
             true => None,
-            false => Some(self.choose(class, full)),
+            false => Some(self.choose(class, full || needs_device)),
         };
         let timed = chosen.as_ref().is_some_and(|chosen| chosen.timed);
         let checker = chosen.and_then(|chosen| chosen.checker);
@@ -204,11 +212,13 @@ impl Job {
         Ok(last)
     }
 
-    /// What makes a scan of this class.
-    fn choose(&self, class: Class, full: bool) -> Chosen {
+    /// What makes a scan of this class. `needs_device`: not the host, if it can be
+    /// avoided.
+    fn choose(&self, class: Class, needs_device: bool) -> Chosen {
         let schedule = &self.schedule;
         let wanted = schedule.canaries.checker;
-        self.context.choose(wanted, class, full, schedule.report())
+        self.context
+            .choose(wanted, class, needs_device, schedule.report())
     }
 
     /// Enqueues scans by the device's checker; `None`: that failed.

@@ -32,6 +32,7 @@ mod set;
 mod shifted;
 mod streams;
 mod sync;
+mod values;
 mod watch;
 mod waves;
 pub mod whole_device;
@@ -58,4 +59,5 @@ pub fn register(add: &mut dyn FnMut(usize, *const ())) {
     set::register(add);
     shifted::register(add);
     sync::register(add);
+    values::register(add);
 }

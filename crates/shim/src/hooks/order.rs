@@ -9,8 +9,7 @@ use crate::session;
 use driver::sys::{
     CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUarrayMapInfo,
     CUdevice, CUdeviceptr, CUevent, CUexternalSemaphore, CUgraphExec, CUgraphicsResource, CUhostFn,
-    CUmemDecompressParams, CUmemLocation, CUresult, CUstream, CUstreamBatchMemOpParams,
-    CUstreamCallback, cuuint32_t, cuuint64_t,
+    CUmemDecompressParams, CUmemLocation, CUresult, CUstream, CUstreamCallback,
 };
 use runtime::{Ordering, StreamName, StreamUse};
 use std::ffi::c_void;
@@ -32,26 +31,6 @@ hooks!(
     cuStreamAddCallback_ptsz,
     cuStreamAttachMemAsync,
     cuStreamAttachMemAsync_ptsz,
-    cuStreamWriteValue32,
-    cuStreamWriteValue32_ptsz,
-    cuStreamWriteValue32_v2,
-    cuStreamWriteValue32_v2_ptsz,
-    cuStreamWriteValue64,
-    cuStreamWriteValue64_ptsz,
-    cuStreamWriteValue64_v2,
-    cuStreamWriteValue64_v2_ptsz,
-    cuStreamWaitValue32,
-    cuStreamWaitValue32_ptsz,
-    cuStreamWaitValue32_v2,
-    cuStreamWaitValue32_v2_ptsz,
-    cuStreamWaitValue64,
-    cuStreamWaitValue64_ptsz,
-    cuStreamWaitValue64_v2,
-    cuStreamWaitValue64_v2_ptsz,
-    cuStreamBatchMemOp,
-    cuStreamBatchMemOp_ptsz,
-    cuStreamBatchMemOp_v2,
-    cuStreamBatchMemOp_v2_ptsz,
     cuMemPrefetchAsync,
     cuMemPrefetchAsync_ptsz,
     cuMemPrefetchAsync_v2,
@@ -148,7 +127,7 @@ macro_rules! orders {
     ($([$($symbol:ident),*]($($argument:ident: $type:ty),*);)*) => {
         $(hook!([$($symbol),*]($($argument: $type),*) |call| {
             streams::order_everything();
-            // Some of these write to memory, at any address.
+            // Some of these write to memory, wherever.
             if let Some(runtime) = session::runtime() {
                 runtime.launcher().before_unchecked();
             }
@@ -162,9 +141,6 @@ orders! {
     [cuLaunchHostFunc, cuLaunchHostFunc_ptsz](a: CUstream, b: CUhostFn, c: *mut c_void);
     [cuStreamAddCallback, cuStreamAddCallback_ptsz](a: CUstream, b: CUstreamCallback, c: *mut c_void, d: u32);
     [cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz](a: CUstream, b: CUdeviceptr, c: usize, d: u32);
-    [cuStreamWriteValue32, cuStreamWriteValue32_ptsz, cuStreamWriteValue32_v2, cuStreamWriteValue32_v2_ptsz, cuStreamWaitValue32, cuStreamWaitValue32_ptsz, cuStreamWaitValue32_v2, cuStreamWaitValue32_v2_ptsz](a: CUstream, b: CUdeviceptr, c: cuuint32_t, d: u32);
-    [cuStreamWriteValue64, cuStreamWriteValue64_ptsz, cuStreamWriteValue64_v2, cuStreamWriteValue64_v2_ptsz, cuStreamWaitValue64, cuStreamWaitValue64_ptsz, cuStreamWaitValue64_v2, cuStreamWaitValue64_v2_ptsz](a: CUstream, b: CUdeviceptr, c: cuuint64_t, d: u32);
-    [cuStreamBatchMemOp, cuStreamBatchMemOp_ptsz, cuStreamBatchMemOp_v2, cuStreamBatchMemOp_v2_ptsz](a: CUstream, b: u32, c: *mut CUstreamBatchMemOpParams, d: u32);
     [cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz](a: CUdeviceptr, b: usize, c: CUdevice, d: CUstream);
     [cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz](a: CUdeviceptr, b: usize, c: CUmemLocation, d: u32, e: CUstream);
     [cuMemPrefetchBatchAsync, cuMemPrefetchBatchAsync_ptsz, cuMemDiscardAndPrefetchBatchAsync, cuMemDiscardAndPrefetchBatchAsync_ptsz](a: *mut CUdeviceptr, b: *mut usize, c: usize, d: *mut CUmemLocation, e: *mut usize, f: usize, g: u64, h: CUstream);

@@ -1,9 +1,10 @@
 //! Executable graphs: the work of a graph's nodes in an order that respects the
 //! edges. A launch puts it into one stream.
 
-use super::{Graph, INVALID, find, keep_attributes};
+use super::{Graph, INVALID, Shape, find, keep_attributes, objects};
 use crate::capture;
 use crate::convert::Answer;
+use crate::event;
 use crate::link::Link;
 use crate::state::enter;
 use crate::work::Work;
@@ -14,7 +15,21 @@ use std::sync::Arc;
 /// A graph made ready to launch.
 pub(crate) struct Executable {
     steps: Mutex<Vec<Step>>,
+    /// How its nodes depend on each other.
+    shape: Vec<Shape>,
+    /// As the program gave them.
+    pub(super) flags: u64,
+    /// User objects, of each of which it has a reference.
+    objects: Vec<u64>,
+    /// The stream of its newest launch, which the next one comes behind.
+    stream: Mutex<Option<u32>>,
 }
+
+/// All `CUgraphInstantiate_flags`.
+const FLAGS: u64 = 0xf;
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`: what the launch before has
+/// allocated and nobody has freed is freed by the next one.
+const AUTO_FREE_ON_LAUNCH: u64 = 1;
 
 struct Step {
     node: u64,
@@ -56,10 +71,15 @@ fn settled_nodes(graph: &Graph) -> Option<Vec<(u64, Work)>> {
         .collect()
 }
 
-/// `cuGraphInstantiate`
-pub(super) fn instantiate(link: &Link, graph: u64) -> Result<u64, CUresult> {
+/// `cuGraphInstantiateWithFlags`
+pub(super) fn instantiate(link: &Link, graph: u64, flags: u64) -> Result<u64, CUresult> {
     enter(link)?;
-    let nodes = settled_nodes(&*find(link, graph)?).ok_or(INVALID)?;
+    let graph = find(link, graph)?;
+    if flags & !FLAGS != 0 {
+        return Err(INVALID);
+    }
+    let nodes = settled_nodes(&graph).ok_or(INVALID)?;
+    let shape = graph.shape().ok_or(INVALID)?;
     let steps = nodes.into_iter().map(|(node, work)| Step {
         node,
         work,
@@ -68,6 +88,10 @@ pub(super) fn instantiate(link: &Link, graph: u64) -> Result<u64, CUresult> {
     let handle = link.state.handle();
     let made = Arc::new(Executable {
         steps: Mutex::new(steps.collect()),
+        shape,
+        flags,
+        objects: objects::held(link, &graph),
+        stream: Mutex::default(),
     });
     link.state.graphs.executables.lock().insert(handle, made);
     Ok(handle)
@@ -79,9 +103,19 @@ pub(super) fn get(link: &Link, handle: u64) -> Result<Arc<Executable>, CUresult>
 }
 
 /// `cuGraphExecDestroy`
-pub(super) fn destroy(link: &Link, handle: u64) -> Answer {
+pub(super) fn destroy(link: &'static Link, handle: u64) -> Answer {
     let removed = link.state.graphs.executables.lock().remove(&handle);
-    removed.map(drop).ok_or(INVALID)
+    let removed = removed.ok_or(INVALID)?;
+    let stream = removed.stream.lock().take();
+    let stream = stream.filter(|stream| link.state.has_stream(*stream));
+    for &object in &removed.objects {
+        match stream {
+            // What uses it may still be executed.
+            Some(stream) => objects::release_behind(link, stream, object)?,
+            None => objects::release(link, object, 1)?,
+        }
+    }
+    Ok(())
 }
 
 /// Does something with the step of a node.
@@ -128,8 +162,11 @@ pub(super) fn is_enabled(link: &Link, handle: u64, node: u64) -> Result<bool, CU
 /// `cuGraphExecUpdate`: takes the work of a graph of the same shape.
 pub(super) fn update(link: &Link, handle: u64, graph: u64) -> Answer {
     let failed = CUresult::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-    let executable = get(link, handle)?;
-    let fresh = settled_nodes(&*find(link, graph)?).ok_or(failed)?;
+    let (executable, graph) = (get(link, handle)?, find(link, graph)?);
+    let fresh = settled_nodes(&graph).ok_or(failed)?;
+    if graph.shape().as_ref() != Some(&executable.shape) {
+        return Err(failed);
+    }
     let mut steps = executable.steps.lock();
     let mut pairs = steps.iter().zip(&fresh);
     let is_same = pairs.all(|(step, (_, work))| kind(&step.work) == kind(work));
@@ -151,5 +188,31 @@ pub(super) fn launch(link: &'static Link, handle: u64, stream: u32) -> Answer {
     let enabled = steps.iter().filter(|step| step.is_enabled);
     let works: Vec<Work> = enabled.map(|step| step.work.clone()).collect();
     drop(steps);
-    capture::or_do(link, stream, Work::Sequence(Arc::new(works)))
+    let work = Work::Sequence(Arc::new(works));
+    if capture::node(link, stream, || work.clone())? {
+        return Ok(());
+    }
+    if executable.flags & AUTO_FREE_ON_LAUNCH == 0 && allocates_again(&work) {
+        return Err(INVALID);
+    }
+    // (Of two launches at the same time, either may be the first.)
+    let mut last = executable.stream.lock();
+    match last.replace(stream) {
+        // (What was in a stream that is gone, the default one comes behind.)
+        Some(before) if before != stream && !link.state.has_stream(before) => {
+            event::follow(link, stream, 0)?;
+        }
+        Some(before) if before != stream => event::follow(link, stream, before)?,
+        _ => {}
+    }
+    work.put(link, stream)
+}
+
+/// Whether work allocates what an earlier launch has allocated and nobody has freed.
+fn allocates_again(work: &Work) -> bool {
+    match work {
+        Work::Allocate(memory) => memory.is_live(),
+        Work::Sequence(all) => all.iter().any(allocates_again),
+        _ => false,
+    }
 }

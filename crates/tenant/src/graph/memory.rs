@@ -5,11 +5,14 @@
 //! has what a launch allocated: then the program frees it.
 
 use super::INVALID;
+use crate::event;
 use crate::link::{self, Link};
 use crate::memory::allocate;
 use crate::work::Work;
 use driver::sys::CUresult;
+use parking_lot::Mutex;
 use protocol::Request;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,12 +22,25 @@ pub(crate) struct GraphMemory {
     pub(super) size: u64,
     /// A launch allocated it, and nothing freed it since.
     is_live: AtomicBool,
+    /// The streams in which launches use it.
+    streams: Mutex<BTreeSet<u32>>,
 }
 
 impl GraphMemory {
-    /// The node is executed: it allocates, or frees.
-    pub(crate) fn set_live(&self, is_live: bool) {
-        self.is_live.store(is_live, Ordering::Release);
+    /// The node is put into a stream.
+    pub(crate) fn allocated_in(&self, stream: u32) {
+        self.streams.lock().insert(stream);
+        self.is_live.store(true, Ordering::Release);
+    }
+
+    /// A node that frees it is put into a stream, or the program frees it.
+    pub(crate) fn freed(&self) {
+        self.is_live.store(false, Ordering::Release);
+    }
+
+    /// A launch allocated it, and nothing freed it since.
+    pub(super) fn is_live(&self) -> bool {
+        self.is_live.load(Ordering::Acquire)
     }
 }
 
@@ -39,10 +55,21 @@ impl Drop for GraphMemory {
             known.remove(&self.address).is_some()
         };
         if !*self.is_live.get_mut() && is_known() {
+            // (What was in a stream that is gone, the default one comes behind.)
+            let mut streams = std::mem::take(self.streams.get_mut());
+            let all = streams.len();
+            streams.retain(|stream| link.state.has_stream(*stream));
+            if streams.len() < all {
+                streams.insert(0);
+            }
+            let stream = streams.pop_last().unwrap_or(0);
             let address = self.address;
-            let request = Request::FreeBehind { address, stream: 0 };
-            // Where it fails, the connection is lost, and the memory with it.
-            let _ = link.state.order.put_last(link, request);
+            let request = Request::FreeBehind { address, stream };
+            // Where one fails, the connection is lost, and the memory with it.
+            let _ = streams
+                .into_iter()
+                .try_for_each(|other| event::follow(link, stream, other))
+                .and_then(|()| link.state.order.put_last(link, request));
         }
     }
 }
@@ -54,6 +81,7 @@ pub(crate) fn allocation(link: &'static Link, size: u64) -> Result<(u64, Work), 
         address,
         size,
         is_live: AtomicBool::new(false),
+        streams: Mutex::default(),
     });
     let known = Arc::downgrade(&memory);
     link.state.graphs.memory.lock().insert(address, known);
@@ -81,7 +109,7 @@ pub(crate) fn release(link: &Link, address: u64) -> Result<Work, CUresult> {
 pub(crate) fn free(link: &Link, address: u64) -> bool {
     let memory = find(link, address);
     if let Some(memory) = &memory {
-        memory.set_live(false);
+        memory.freed();
     }
     memory.is_some()
 }

@@ -42,6 +42,15 @@ pub(crate) struct Graph {
     objects: Mutex<BTreeMap<u64, u32>>,
 }
 
+/// How a node of a graph stands among the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Shape {
+    /// The places of those that it comes behind.
+    after: BTreeSet<usize>,
+    /// The nodes of its child graph.
+    inside: Vec<Shape>,
+}
+
 /// All graphs of the program.
 #[derive(Default)]
 pub(crate) struct Graphs {
@@ -81,6 +90,33 @@ impl Graph {
     /// Live nodes in an order that respects the edges; `None` if they form a
     /// cycle.
     fn sorted(&self) -> Option<Vec<(u64, Work)>> {
+        let order = self.order()?;
+        let nodes = self.nodes.lock();
+        let all = order.iter().map(|index| &nodes[*index]);
+        Some(all.map(|node| (node.handle, node.work.clone())).collect())
+    }
+
+    /// What each node comes behind, in that order and by places in it; `None` if there
+    /// is a cycle, also within a child graph.
+    fn shape(&self) -> Option<Vec<Shape>> {
+        let order = self.order()?;
+        let nodes = self.nodes.lock();
+        let place = |index: &usize| order.iter().position(|other| other == index);
+        let shape = |index: &usize| {
+            let node = &nodes[*index];
+            Some(Shape {
+                after: node.after.iter().filter_map(place).collect(),
+                inside: match &node.work {
+                    Work::Child(graph) => graph.shape()?,
+                    _ => Vec::new(),
+                },
+            })
+        };
+        order.iter().map(shape).collect()
+    }
+
+    /// Positions of live nodes in an order that respects the edges.
+    fn order(&self) -> Option<Vec<usize>> {
         let nodes = self.nodes.lock();
         let mut is_done = vec![false; nodes.len()];
         let mut order = Vec::new();
@@ -92,7 +128,7 @@ impl Graph {
                 if node.is_alive && !is_done[index] && node.after.iter().all(is_over) {
                     is_done[index] = true;
                     left -= 1;
-                    order.push((node.handle, node.work.clone()));
+                    order.push(index);
                 }
             }
             if left == before {
@@ -198,6 +234,13 @@ fn cloned(link: &Link, original: &Graph) -> Result<Arc<Graph>, CUresult> {
         let after: Vec<usize> = after.into_iter().collect();
         let index = add_at(link, &copy, work, &after);
         copy.nodes.lock()[index].is_alive = is_alive;
+    }
+    let held = original.objects.lock().clone();
+    for (object, count) in held {
+        // (One that the program has released too often is gone already.)
+        if objects::retain(link, object, count).is_ok() {
+            copy.objects.lock().insert(object, count);
+        }
     }
     Ok(copy)
 }

@@ -233,7 +233,7 @@ functions! { link;
             Work::Allocate(memory) => Some((memory.address, memory.size)),
             _ => None,
         })?;
-        let description = link.state.graphs.lent.allocation(node.0).ok_or(INVALID)?;
+        let description = link.state.graphs.lent.allocation(node.0).unwrap_or_else(driver::pools::captured_allocation);
         put(parameters, CUDA_MEM_ALLOC_NODE_PARAMS { dptr, bytesize: size as usize, ..description })
     }
     fn cuGraphAddMemFreeNode(

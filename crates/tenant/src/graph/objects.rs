@@ -1,10 +1,11 @@
 //! User objects: things of the program that live as long as something refers to
 //! them.
 
-use super::{INVALID, find};
+use super::{Graph, INVALID, find};
 use crate::call::Call;
 use crate::convert::Answer;
 use crate::link::Link;
+use crate::order::fence;
 use driver::sys::CUresult;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -76,4 +77,22 @@ pub(super) fn release_by(link: &Link, graph: u64, object: u64, count: u32) -> An
         *held = held.checked_sub(count).ok_or(INVALID)?;
     }
     release(link, object, count)
+}
+
+/// Takes a reference to each object that a graph refers to.
+pub(super) fn held(link: &Link, graph: &Graph) -> Vec<u64> {
+    let mut objects: Vec<u64> = graph.objects.lock().keys().copied().collect();
+    // (One that the program has released too often is gone already.)
+    objects.retain(|object| retain(link, *object, 1).is_ok());
+    objects
+}
+
+/// As [`release`] of one reference, when all is over that is in a stream.
+pub(super) fn release_behind(link: &'static Link, stream: u32, object: u64) -> Answer {
+    let order = &link.state.order;
+    let over = order.add(link, stream, None, false, fence(stream))?;
+    // In no stream: nothing comes behind it.
+    let released = move |link: &'static Link| release(link, object, 1).map(|()| true);
+    order.add(link, u32::MAX, Some(over), true, Box::new(released))?;
+    Ok(())
 }

@@ -118,7 +118,10 @@ fn dot(link: &Link, graph: u64) -> Result<String, CUresult> {
 mod made {
     use super::*;
     functions! { link;
-        fn cuGraphCreate(graph: *mut CUgraph, _flags: u32) {
+        fn cuGraphCreate(graph: *mut CUgraph, flags: u32) {
+            if flags != 0 {
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
             put(graph, CUgraph(create(link)?.handle))
         }
         fn cuGraphDestroy(graph: CUgraph) {
@@ -194,7 +197,7 @@ mod made {
             if size > 0 {
                 put_if(log, 0);
             }
-            put(executable, CUgraphExec(executable::instantiate(link, graph.0)?))
+            put(executable, CUgraphExec(executable::instantiate(link, graph.0, 0)?))
         }
         fn cuGraphInstantiate_v2(executable: *mut CUgraphExec, graph: CUgraph, error: *mut CUgraphNode, log: *mut c_char, size: usize) {
             crate::capture::check_strict(link)?;
@@ -202,15 +205,14 @@ mod made {
             if size > 0 {
                 put_if(log, 0);
             }
-            put(executable, CUgraphExec(executable::instantiate(link, graph.0)?))
+            put(executable, CUgraphExec(executable::instantiate(link, graph.0, 0)?))
         }
-        fn cuGraphInstantiateWithFlags(executable: *mut CUgraphExec, graph: CUgraph, _flags: u64) {
+        fn cuGraphInstantiateWithFlags(executable: *mut CUgraphExec, graph: CUgraph, flags: u64) {
             crate::capture::check_strict(link)?;
-            put(executable, CUgraphExec(executable::instantiate(link, graph.0)?))
+            put(executable, CUgraphExec(executable::instantiate(link, graph.0, flags)?))
         }
         fn cuGraphExecGetFlags(executable: CUgraphExec, flags: *mut u64) {
-            executable::get(link, executable.0)?;
-            put(flags, 0)
+            put(flags, executable::get(link, executable.0)?.flags)
         }
         fn cuGraphExecDestroy(executable: CUgraphExec) {
             executable::destroy(link, executable.0)
@@ -255,7 +257,8 @@ per_thread_functions! { link, default, register_launches;
         executable: *mut CUgraphExec, graph: CUgraph, parameters: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
     ) {
         crate::capture::check_strict(link)?;
-        let made = executable::instantiate(link, graph.0);
+        let flags = parameters.as_ref().map_or(0, |parameters| parameters.flags);
+        let made = executable::instantiate(link, graph.0, flags);
         if let Some(parameters) = parameters.as_mut() {
             parameters.hErrNode_out = CUgraphNode::NULL;
             parameters.result_out = match made {

@@ -12,10 +12,13 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 impl Device {
-    /// `cuGraphInstantiate`
-    pub fn graph_instantiate(&self, graph: u64) -> Result<u64> {
+    /// `cuGraphInstantiateWithFlags`
+    pub fn graph_instantiate(&self, graph: u64, flags: u64) -> Result<u64> {
         self.enter()?;
         let graph = self.graph(graph)?;
+        if flags & !FLAGS != 0 {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
         let nodes = graph.sorted().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let steps = nodes
             .into_iter()
@@ -28,12 +31,16 @@ impl Device {
             })
             .collect::<Option<Vec<_>>>()
             .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        let handle = self.handle();
+        let (handle, shape) = (self.handle(), graph.shape());
         self.state.executables.write().insert(
             handle,
             Arc::new(Executable {
                 nodes: Mutex::new(steps),
                 first: self.values(&graph),
+                shape: shape.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?,
+                flags,
+                held: Arc::new(self.held_objects(&graph)),
+                last: Mutex::default(),
             }),
         );
         Ok(handle)
@@ -48,19 +55,16 @@ impl Device {
             .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
     }
 
-    /// Whether a handle is an executable graph, else the error for it.
-    pub fn executable_exists(&self, handle: u64) -> Result<()> {
-        self.executable(handle).map(drop)
+    /// `cuGraphExecGetFlags`
+    pub fn executable_flags(&self, handle: u64) -> Result<u64> {
+        self.executable(handle).map(|executable| executable.flags)
     }
 
     /// `cuGraphExecDestroy`
     pub fn executable_destroy(&self, handle: u64) -> Result<()> {
-        self.state
-            .executables
-            .write()
-            .remove(&handle)
-            .map(drop)
-            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+        let removed = self.state.executables.write().remove(&handle);
+        // (What ends with it may call the program: without the lock.)
+        removed.map(drop).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
     }
 
     /// `cuGraphExecKernelNodeSetParams` and kin.
@@ -113,12 +117,12 @@ impl Device {
     /// `cuGraphExecUpdate`: takes the work of a graph of the same shape.
     pub fn executable_update(&self, handle: u64, graph: u64) -> Result<()> {
         let executable = self.executable(handle)?;
-        let fresh = self
-            .graph(graph)?
-            .sorted()
-            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let graph = self.graph(graph)?;
+        let (fresh, shape) = (graph.sorted(), graph.shape());
+        let fresh = fresh.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let mut nodes = executable.nodes.lock();
-        let same = nodes.len() == fresh.len()
+        let same = shape.as_ref() == Some(&executable.shape)
+            && nodes.len() == fresh.len()
             && nodes
                 .iter()
                 .zip(&fresh)
@@ -140,13 +144,64 @@ impl Device {
         let stream = self.state.stream(stream)?;
         let nodes = executable.nodes.lock();
         let enabled = nodes.iter().filter(|step| step.enabled);
-        let works: Vec<Work> = executable
+        let mut works: Vec<Work> = executable
             .first
             .iter()
             .chain(enabled.map(|step| &step.work))
             .cloned()
             .collect();
         drop(nodes);
-        self.enqueue(&stream, Work::Sequence(Arc::new(works)), false)
+        if !executable.held.is_empty() {
+            let held = executable.held.clone();
+            works.push(Work::Host(Arc::new(move || held.stays())));
+        }
+        let work = Work::Sequence(Arc::new(works));
+        if self.capture(&stream, &work)? {
+            return Ok(());
+        }
+        let Work::Sequence(works) = &work else {
+            return Ok(());
+        };
+        owe(works, executable.flags & AUTO_FREE_ON_LAUNCH != 0)?;
+        // (Of two launches at the same time, either may be the first.)
+        let mut last = executable.last.lock();
+        let before = last.take().into_iter().collect();
+        *last = Some(self.submit(&stream, work.clone(), before, false));
+        Ok(())
+    }
+}
+
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`: what the launch before has
+/// allocated and nobody has freed is freed by the next one.
+const AUTO_FREE_ON_LAUNCH: u64 = 1;
+/// All `CUgraphInstantiate_flags`.
+const FLAGS: u64 = 0xf;
+
+/// Notes what a launch allocates and frees. One that would allocate what is not freed is
+/// refused, unless it frees that itself.
+fn owe(works: &[Work], frees_first: bool) -> Result<()> {
+    if !frees_first && has_owed(works) {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    set_owed(works);
+    Ok(())
+}
+
+fn has_owed(works: &[Work]) -> bool {
+    works.iter().any(|work| match work {
+        Work::Allocate(memory) => memory.is_owed(),
+        Work::Sequence(works) => has_owed(works),
+        _ => false,
+    })
+}
+
+fn set_owed(works: &[Work]) {
+    for work in works {
+        match work {
+            Work::Allocate(memory) => memory.set_owed(true),
+            Work::Release(_, Some(memory)) => memory.set_owed(false),
+            Work::Sequence(works) => set_owed(works),
+            _ => {}
+        }
     }
 }

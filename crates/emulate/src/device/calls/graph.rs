@@ -125,6 +125,13 @@ impl Device {
             let index = self.graph_node(&copy, work, &after.into_iter().collect::<Vec<_>>());
             copy.nodes.lock()[index].alive = alive;
         }
+        let objects = original.objects.lock().clone();
+        for (object, count) in objects {
+            // (One that the program has released too often is gone already.)
+            if self.user_object_retain(object, count).is_ok() {
+                copy.objects.lock().insert(object, count);
+            }
+        }
         Ok(copy)
     }
 

@@ -195,6 +195,7 @@ impl Device {
         if let Some(memory) = self.memory_of_graph(address.0) {
             // The graph's next launch allocates it again at this address.
             self.wait_as_free()?;
+            memory.set_owed(false);
             memory.set_live(false);
             return Ok(());
         }
@@ -256,6 +257,7 @@ impl Device {
         let stream = self.state.stream(stream)?;
         if let Some(memory) = self.memory_of_graph(address.0) {
             // The graph's next launch allocates it again at this address.
+            memory.set_owed(false);
             return self.enqueue(&stream, Work::Release(address.0, Some(memory)), false);
         }
         let mut tickets = {

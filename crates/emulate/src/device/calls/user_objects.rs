@@ -2,9 +2,34 @@
 //! reference is gone. The program and graphs hold references.
 
 use crate::device::basics::Result;
-use crate::device::objects::user_objects::UserObject;
-use crate::device::state::Device;
+use crate::device::objects::user_objects::{Held, Release, UserObject};
+use crate::device::objects::work::Graph;
+use crate::device::state::{Device, State};
 use driver::sys::CUresult;
+use std::sync::{Arc, Weak};
+
+impl Release for State {
+    fn release_object(&self, object: u64, count: u32) -> Result<()> {
+        let mut objects = self.user_objects.lock();
+        let known = objects
+            .get_mut(&object)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        known.count = known
+            .count
+            .checked_sub(count)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        if known.count > 0 {
+            return Ok(());
+        }
+        let gone = objects.remove(&object);
+        // The destructor may call the device: without the lock.
+        drop(objects);
+        if let Some(gone) = gone {
+            (gone.destroy)();
+        }
+        Ok(())
+    }
+}
 
 impl Device {
     /// `cuUserObjectCreate`, with so many references of the program.
@@ -33,24 +58,16 @@ impl Device {
 
     /// `cuUserObjectRelease`: without references the object is destroyed.
     pub fn user_object_release(&self, object: u64, count: u32) -> Result<()> {
-        let mut objects = self.state.user_objects.lock();
-        let known = objects
-            .get_mut(&object)
-            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        known.count = known
-            .count
-            .checked_sub(count)
-            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        if known.count > 0 {
-            return Ok(());
-        }
-        let gone = objects.remove(&object);
-        // The destructor may call the device: without the lock.
-        drop(objects);
-        if let Some(gone) = gone {
-            (gone.destroy)();
-        }
-        Ok(())
+        self.state.release_object(object, count)
+    }
+
+    /// References of an executable graph's own to what a graph refers to.
+    pub(crate) fn held_objects(&self, graph: &Graph) -> Held {
+        let mut objects: Vec<u64> = graph.objects.lock().keys().copied().collect();
+        // (One that the program has released too often is gone already.)
+        objects.retain(|object| self.user_object_retain(*object, 1).is_ok());
+        let owner: Weak<State> = Arc::downgrade(&self.state);
+        Held::new(objects, owner)
     }
 
     /// `cuGraphRetainUserObject`. `moved`: the caller's references become the

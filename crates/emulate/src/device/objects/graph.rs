@@ -2,8 +2,9 @@
 
 use super::copy::{Copy, Fill};
 use super::launch::Launch;
-use super::work::Graph;
-use super::work::{Branch, HostFunction, Work};
+use super::ticket::Ticket;
+use super::user_objects::Held;
+use super::work::{Branch, Graph, HostFunction, Shape, Work};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -12,6 +13,14 @@ pub(crate) struct Executable {
     pub nodes: Mutex<Vec<Step>>,
     /// Sets the values of conditional nodes.
     pub first: Vec<Work>,
+    /// How its nodes depend on each other.
+    pub shape: Vec<Shape>,
+    /// As the program gave them.
+    pub flags: u64,
+    /// References to user objects.
+    pub held: Arc<Held>,
+    /// Its newest launch, which the next one comes behind.
+    pub last: Mutex<Option<Arc<Ticket>>>,
 }
 
 /// A node of an executable graph, in order.

@@ -19,6 +19,9 @@ pub(crate) struct GraphMemory {
     pub size: u64,
     /// A launch allocated it, and nothing freed it since.
     live: AtomicBool,
+    /// The same as of the calls that were made, whether or not the device has come
+    /// there.
+    owed: AtomicBool,
     owner: Weak<dyn Reclaim>,
 }
 
@@ -29,8 +32,19 @@ impl GraphMemory {
             address,
             size,
             live: AtomicBool::new(false),
+            owed: AtomicBool::new(false),
             owner,
         }
+    }
+
+    /// Whether a call that allocates it was made, and none since that frees it.
+    pub fn is_owed(&self) -> bool {
+        self.owed.load(Ordering::Acquire)
+    }
+
+    /// A call is made that allocates, or frees.
+    pub fn set_owed(&self, owed: bool) {
+        self.owed.store(owed, Ordering::Release);
     }
 
     /// The node is executed: it allocates, or frees.

@@ -61,6 +61,33 @@ impl Graph {
     /// Live nodes in an order that respects the edges; `None` if they form a
     /// cycle.
     pub(crate) fn sorted(&self) -> Option<Vec<(u64, Work)>> {
+        let order = self.order()?;
+        let nodes = self.nodes.lock();
+        let all = order.iter().map(|index| &nodes[*index]);
+        Some(all.map(|node| (node.handle, node.work.clone())).collect())
+    }
+
+    /// What each node comes behind, in that order and by places in it; `None` if there
+    /// is a cycle, also within a child graph.
+    pub(crate) fn shape(&self) -> Option<Vec<Shape>> {
+        let order = self.order()?;
+        let nodes = self.nodes.lock();
+        let place = |index: &usize| order.iter().position(|other| other == index);
+        let shape = |index: &usize| {
+            let node = &nodes[*index];
+            Some(Shape {
+                after: node.after.iter().filter_map(place).collect(),
+                inside: match &node.work {
+                    Work::Child(graph) => graph.shape()?,
+                    _ => Vec::new(),
+                },
+            })
+        };
+        order.iter().map(shape).collect()
+    }
+
+    /// Indices of live nodes in an order that respects the edges.
+    fn order(&self) -> Option<Vec<usize>> {
         let nodes = self.nodes.lock();
         let mut done = vec![false; nodes.len()];
         let mut order = Vec::new();
@@ -72,7 +99,7 @@ impl Graph {
                 if node.alive && !done[index] && node.after.iter().all(ready) {
                     done[index] = true;
                     left -= 1;
-                    order.push((node.handle, node.work.clone()));
+                    order.push(index);
                 }
             }
             if left == before {
@@ -81,6 +108,15 @@ impl Graph {
         }
         Some(order)
     }
+}
+
+/// How a node of a graph stands among the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// The places of those that it comes behind.
+    after: BTreeSet<usize>,
+    /// The nodes of its child graph.
+    inside: Vec<Shape>,
 }
 
 /// A function of the program that the device calls. The layer that passed it

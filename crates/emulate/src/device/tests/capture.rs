@@ -31,7 +31,7 @@ fn a_capture_records_and_each_launch_executes() {
     assert_eq!(rig.word(data), 0);
     assert_eq!(device.graph_nodes(graph).expect("a graph").len(), 2);
     assert_eq!(device.graph_edges(graph).expect("a graph").len(), 1);
-    let executable = device.graph_instantiate(graph).expect("instantiated");
+    let executable = device.graph_instantiate(graph, 0).expect("instantiated");
     device.graph_destroy(graph).expect("no longer needed");
     for _ in 0..3 {
         device.graph_launch(executable, stream).expect("launched");
@@ -203,7 +203,7 @@ fn graphs_by_hand_copy_parameters_when_added() {
     assert_eq!(device.graph_roots(graph), Ok(vec![memset]));
     assert_eq!(device.node_kind(kernel), Ok(NodeKind::Kernel));
     assert_eq!(device.node_neighbours(kernel, false), Ok(vec![memset]));
-    let executable = device.graph_instantiate(graph).expect("instantiated");
+    let executable = device.graph_instantiate(graph, 0).expect("instantiated");
     device.graph_launch(executable, 0).expect("launched");
     device.synchronize().expect("done");
     assert_eq!(rig.word(data), 6);
@@ -229,7 +229,7 @@ fn graphs_by_hand_copy_parameters_when_added() {
         .graph_edge(kernel, memset, true)
         .expect("a cycle can be made");
     assert_eq!(
-        device.graph_instantiate(graph),
+        device.graph_instantiate(graph, 0),
         Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         "but not launched"
     );
@@ -237,7 +237,7 @@ fn graphs_by_hand_copy_parameters_when_added() {
     device
         .graph_add(outer, &GraphNode::Child(clone), &[])
         .expect("a graph within");
-    let executable = device.graph_instantiate(outer).expect("instantiated");
+    let executable = device.graph_instantiate(outer, 0).expect("instantiated");
     device.graph_launch(executable, 0).expect("launched");
     device.synchronize().expect("done");
     assert_eq!(rig.word(data), 6);
@@ -257,7 +257,7 @@ fn nodes_can_be_switched_off_and_wait_for_events() {
         .graph_add(graph, &GraphNode::Kernel(rig.add(data, 1)), &[wait])
         .expect("added");
     assert_eq!(device.node_kind(wait), Ok(NodeKind::Wait));
-    let executable = device.graph_instantiate(graph).expect("instantiated");
+    let executable = device.graph_instantiate(graph, 0).expect("instantiated");
     assert_eq!(
         device.executable_enable(executable, wait, false),
         Err(CUresult::CUDA_ERROR_INVALID_VALUE)

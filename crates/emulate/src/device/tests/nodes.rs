@@ -96,7 +96,7 @@ fn a_child_node_has_a_graph_of_its_own() {
     device.graph_add(inner, &ten, &[]).expect("added");
     let hundred = GraphNode::Kernel(rig.add(data, 100));
     device.graph_add(own, &hundred, &[]).expect("added");
-    let executable = device.graph_instantiate(outer).expect("instantiated");
+    let executable = device.graph_instantiate(outer, 0).expect("instantiated");
     device.graph_launch(executable, 0).expect("launched");
     device.synchronize().expect("done");
     assert_eq!(rig.word(data), 101);

@@ -86,7 +86,10 @@ fn in_a_captured_stream_they_become_nodes() {
     rig.device.wait_for_own().expect("it is done");
     let graph = rig.device.stream_end_capture(stream).expect("a graph");
     assert_eq!((rig.word(data), rig.word(other)), (0, 7));
-    let executable = rig.device.graph_instantiate(graph).expect("instantiated");
+    let executable = rig
+        .device
+        .graph_instantiate(graph, 0)
+        .expect("instantiated");
     for _ in 0..2 {
         rig.device
             .graph_launch(executable, stream)

@@ -116,7 +116,14 @@ fn carry<T: Integer + Value, const KIND: u8>(
         let (a, b, c) = (T::get(a[lane]), T::get(b[lane]), T::get(c[lane]));
         let (d, out) = match KIND {
             0 => a.add_carry(c, carry_in),
-            1 => a.sub_borrow(c, carry_in),
+            // The flag is the carry of `a + ~c + 1`: it is not set where a difference
+            // borrows. Only what adds it shows that, as nvcc's division of 128 bits
+            // does.
+            1 => {
+                let borrows = inst.imm & CARRY_IN != 0 && !carry_in;
+                let (difference, borrows) = a.sub_borrow(c, borrows);
+                (difference, !borrows)
+            }
             2 => a.mul_lo(b).add_carry(c, carry_in),
             _ => a.mul_hi(b).add_carry(c, carry_in),
         };

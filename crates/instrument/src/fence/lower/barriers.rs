@@ -28,7 +28,7 @@ use super::super::refuse::Refusals;
 use super::strides;
 use crate::patch::put;
 use model::layout::fence::{BARRIERS, WARP};
-use ptx::{Edits, Instruction, Item, Mnemonic, Modifier, Module, OperandKind};
+use ptx::{Edits, Instruction, Mnemonic, Modifier, Module, OperandKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The counters of all barriers, in shared memory.
@@ -136,12 +136,8 @@ pub(super) fn look(module: &Module<'_>, refusals: &mut Refusals<'_>) -> Option<S
     }
     refusals.enter(None);
     if has_counters {
-        let place = module.items.iter().filter_map(|item| match item {
-            Item::Header(span) => Some(span.end),
-            _ => None,
-        });
         let text = format!(" .shared .align {SPACE} .b8 {COUNTERS}[{SPACE}];");
-        edits.insert(place.max()?, text);
+        edits.insert(super::end_of_header(module)?, text);
     }
     (!edits.is_empty()).then(|| edits.apply(module.source))
 }

@@ -13,19 +13,21 @@ mod linkage;
 mod masks;
 mod strides;
 mod through;
+mod workspace;
 
 pub(super) use frames::frames_size;
 pub(super) use library::is_common;
 
 use super::refuse::{Refusal, Refusals};
-use ptx::Module;
+use ptx::{Item, Module};
 
 /// A rewrite of a module; `None` if there is nothing to do.
 type Rewrite = for<'a> fn(&Module<'a>, &mut Refusals<'_>) -> Option<String>;
 
 /// In this order. Frames are last: what stands before adds calls.
-const ALL: [Rewrite; 7] = [
+const ALL: [Rewrite; 8] = [
     linkage::own,
+    workspace::pass,
     strides::constant,
     masks::constant,
     barriers::look,
@@ -54,6 +56,15 @@ pub(super) fn lowered(source: &str) -> Result<(Option<String>, Vec<Refusal>), Ve
         }
     }
     Ok((current, list))
+}
+
+/// Where variables can be added: behind version and target, on the same line.
+fn end_of_header(module: &Module<'_>) -> Option<u32> {
+    let headers = module.items.iter().filter_map(|item| match item {
+        Item::Header(span) => Some(span.end),
+        _ => None,
+    });
+    headers.max()
 }
 
 /// A text in the place of another that may span lines: with as many.
