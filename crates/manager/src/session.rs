@@ -630,10 +630,16 @@ impl Session {
     }
 
     /// Lets the driver copy from and to what is at this offset of the staging area.
-    fn make_known(&mut self, offset: u64) {
-        if let Some(staged) = &mut self.staged {
-            staged.make_known(offset);
-        }
+    fn make_known(&mut self, offset: u64) -> Result<(), NotDone> {
+        let Some(staged) = &mut self.staged else {
+            return Ok(());
+        };
+        staged.make_known(offset).map_err(|error| {
+            NotDone::Failed(
+                CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+                format!("there is no memory of the host's to copy through: {error}"),
+            )
+        })
     }
 
     /// As [`Session::write`]. The bytes may change until the device has them; they
@@ -643,7 +649,7 @@ impl Session {
         if !is_ready.ok_or_else(|| no_handle("stream"))? {
             return Err(NotDone::Busy);
         }
-        self.make_known(offset);
+        self.make_known(offset)?;
         let chunk = self.chunk(to, offset)?;
         let context = &self.device.context;
         match self.place(to)? {
@@ -668,7 +674,7 @@ impl Session {
         if !is_ready {
             return Err(NotDone::Busy);
         }
-        self.make_known(offset);
+        self.make_known(offset)?;
         let chunk = self.chunk(from, offset)?;
         let context = &self.device.context;
         match self.place(from)? {
@@ -690,10 +696,11 @@ impl Session {
         (place, offset): (Place, u64),
         is_write: bool,
     ) -> Answer {
-        let rows = rows(&self.partition, &self.memory, place)?;
         let bytes = place.width.checked_mul(place.height);
         let bytes = bytes.ok_or_else(|| invalid("more bytes than there are"))?;
-        let staged = self.staged.as_mut();
+        self.make_known(offset)?;
+        let rows = rows(&self.partition, &self.memory, place)?;
+        let staged = self.staged.as_ref();
         let staged = staged.ok_or_else(|| invalid("there is no staging area"))?;
         let pinned = staged.pinned(offset, bytes).map_err(invalid)?;
         if !pinned.0.is_registered() {

@@ -62,20 +62,26 @@ impl Staged {
             staging,
             context: device.context.clone(),
         };
-        staged.make_known(0);
+        // (Where there is no memory, the first copy says so.)
+        let _ = staged.make_known(0);
         staged
     }
 
-    /// Makes the part that an offset is in known to the driver.
-    pub(crate) fn make_known(&mut self, offset: u64) {
+    /// Takes memory for the part that an offset is in, and makes it known to the driver.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory.
+    pub(crate) fn make_known(&mut self, offset: u64) -> std::io::Result<()> {
         const WORD: u64 = size_of::<AtomicU64>() as u64;
         let (number, bytes) = part_of(offset, self.staging.size());
         let Some(part) = self.parts.get_mut(number) else {
-            return;
+            return Ok(());
         };
         if part.is_some() {
-            return;
+            return Ok(());
         }
+        self.staging.allocate(bytes.clone())?;
         let words = (bytes.start / WORD) as usize..(bytes.end / WORD) as usize;
         let staging = self.staging.clone();
         let memory = part.insert(HostMemory::unregistered(
@@ -87,13 +93,14 @@ impl Staged {
                 "warning: large copies of a tenant are slower, because its memory for them could not be registered: {error}"
             ));
         }
+        Ok(())
     }
 
-    /// The pinned memory that so many bytes are in, and the first of these in it; why
-    /// there are none. Where the driver does not know the memory, it copies through its
+    /// The pinned memory that so many bytes are in, which is made known, and the first of
+    /// these in it; why there are none. Where the driver does not know the memory, it copies through its
     /// own, and waits for the stream.
     pub(crate) fn pinned(
-        &mut self,
+        &self,
         offset: u64,
         length: u64,
     ) -> Result<(&HostMemory<Part>, u64), &'static str> {
@@ -105,7 +112,6 @@ impl Staged {
         if offset.checked_add(length).is_none_or(|end| end > bytes.end) {
             return Err("a copy goes from one part of the staging area to another");
         }
-        self.make_known(offset);
         let memory = self.parts.get(number).and_then(Option::as_ref);
         let memory = memory.ok_or("there is no such part of the staging area")?;
         Ok((memory, offset - bytes.start))

@@ -13,7 +13,8 @@
 #![allow(unsafe_code)]
 
 use crate::layout::{Layout, PAGE};
-use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
+use memmap2::{Advice, MmapOptions, MmapRaw, UncheckedAdvice};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -35,6 +36,18 @@ impl Mapping {
         let size = usize::try_from(layout.size()).map_err(std::io::Error::other)?;
         let pages = MmapOptions::new().len(size).map_raw(file.as_raw_fd())?;
         Ok(Mapping { pages })
+    }
+
+    /// Takes memory for the pages of a range that have none: where there is none left,
+    /// that is an error now, and not a signal at the first access. (Linux before 5.14
+    /// takes it then all the same.)
+    pub(crate) fn allocate(&self, range: Range<u64>) -> std::io::Result<()> {
+        let (start, end) = (range.start as usize, range.end as usize);
+        let bytes = end.min(self.pages.len()).saturating_sub(start);
+        match self.pages.advise_range(Advice::PopulateWrite, start, bytes) {
+            Err(error) if error.kind() != std::io::ErrorKind::InvalidInput => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Gives the memory of all pages from an offset on back to the system, for

@@ -43,7 +43,9 @@ fn failed(call: &'static str) -> impl Fn(Errno) -> MemfdError {
     move |errno| MemfdError::System { call, errno }
 }
 
-/// A new file for a layout: all zero, allocated, sealed, closed on exec.
+/// A new file for a layout: all zero, sealed, closed on exec. Memory is taken for the
+/// rings; for the staging area when it is asked for
+/// ([`Staging::allocate`](crate::Staging::allocate)).
 ///
 /// # Errors
 ///
@@ -60,7 +62,7 @@ pub fn create(layout: &Layout) -> Result<OwnedFd, MemfdError> {
         .map_err(failed("memfd_create"))?;
     rustix::fs::ftruncate(&file, layout.size()).map_err(failed("ftruncate"))?;
     // Memory that is missing is an error now, and not a signal later.
-    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, layout.size())
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, layout.staging_start())
         .map_err(failed("fallocate"))?;
     rustix::fs::fcntl_add_seals(&file, SEALS).map_err(failed("fcntl(F_ADD_SEALS)"))?;
     Ok(file)
@@ -92,6 +94,18 @@ pub fn verify(file: BorrowedFd<'_>, layout: &Layout) -> Result<(), MemfdError> {
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn the_staging_area_takes_memory_when_it_is_asked_for() {
+        let layout = Layout::new(4096, 4096, 1 << 20).unwrap();
+        let file = create(&layout).unwrap();
+        let taken = || 512 * rustix::fs::fstat(&file).unwrap().st_blocks as u64;
+        assert_eq!(taken(), layout.staging_start());
+        let mapping = crate::mapping::Mapping::new(file.as_fd(), &layout).unwrap();
+        let start = layout.staging_start();
+        mapping.allocate(start + 4096..start + 3 * 4096).unwrap();
+        assert_eq!(taken(), start + 2 * 4096);
+    }
 
     #[test]
     fn the_size_is_fixed_and_seals_are_final() {

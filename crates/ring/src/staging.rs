@@ -64,6 +64,19 @@ impl Staging {
         self.shared.layout.staging()
     }
 
+    /// Takes memory for part of it, bytes from its start, on the account of this
+    /// process.
+    ///
+    /// # Errors
+    ///
+    /// There is none left.
+    pub fn allocate(&self, range: std::ops::Range<u64>) -> std::io::Result<()> {
+        let start = self.shared.layout.staging_start();
+        self.shared
+            .mapping
+            .allocate(start + range.start..start + range.end)
+    }
+
     /// Part of it: `length` bytes from `offset` on, which is a multiple of
     /// [`ALIGN`].
     ///
