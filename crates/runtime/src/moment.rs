@@ -94,7 +94,7 @@ pub(crate) fn kernels_changed() {
 /// that says what happens *while* a moment lasts has a clock of its own.
 #[cfg(test)]
 pub(crate) mod of_one_test {
-    use super::{Clock, OF_THE_PROCESS};
+    use crate::moment::{Clock, OF_THE_PROCESS};
     use std::cell::Cell;
     use std::sync::atomic::{AtomicU64, Ordering};
 
