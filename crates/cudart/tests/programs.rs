@@ -111,6 +111,11 @@ fn compile(name: &str, sources: &[&str], flags: &[&str]) -> Vec<(Runtime, PathBu
 }
 
 fn run(program: &Path, runtime: Runtime) -> Output {
+    started(program, runtime).output().unwrap()
+}
+
+/// A program on the CPU device, to be given arguments.
+fn started(program: &Path, runtime: Runtime) -> Command {
     let mut command = Command::new(program);
     command
         .env("LD_PRELOAD", library())
@@ -119,7 +124,7 @@ fn run(program: &Path, runtime: Runtime) -> Output {
     if runtime == Runtime::Shared {
         command.env("LD_LIBRARY_PATH", forwarding());
     }
-    command.output().unwrap()
+    command
 }
 
 /// Compiles and runs a program with both runtimes and compares what it prints.
@@ -214,24 +219,50 @@ fn relocatable_device_code() {
 }
 
 /// A library with a static runtime of its own, as `nvcc -shared` makes it.
-#[test]
-fn static_runtime_in_a_library() {
+fn part(name: &str) -> PathBuf {
     let programs = toolchain::workspace().join("crates/cudart/tests/programs");
-    let library = built().join("libpart.so");
+    let library = built().join(name);
     checked(
         nvcc()
             .args(PTX)
-            .args([
-                "-shared",
-                "-Xcompiler",
-                "-fPIC",
-                "-Xlinker",
-                "-soname=libpart.so",
-            ])
+            .args(["-shared", "-Xcompiler", "-fPIC", "-Xlinker"])
+            .arg(format!("-soname={name}"))
             .arg(programs.join("library_part.cu"))
             .arg("-o")
             .arg(&library),
     );
+    library
+}
+
+#[test]
+fn static_runtime_in_libraries_that_are_opened() {
+    let programs = toolchain::workspace().join("crates/cudart/tests/programs");
+    let program = built().join("library_open");
+    checked(
+        nvcc()
+            .args(PTX)
+            .arg(programs.join("library_open.cu"))
+            .args(["-ldl", "-o"])
+            .arg(&program),
+    );
+    let parts = ["libfirst.so", "libsecond.so"].map(part);
+    let output = started(&program, Runtime::Static)
+        .args(parts)
+        .output()
+        .expect("start the program");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "library: no error 12\nlibrary: no error 48\nmain: 48\nmain: no error\n",
+        "{errors}"
+    );
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+}
+
+#[test]
+fn static_runtime_in_a_library() {
+    let programs = toolchain::workspace().join("crates/cudart/tests/programs");
+    let library = part("libpart.so");
     let program = built().join("library_main");
     let mut search = OsString::from("-rpath=");
     search.push(built());
