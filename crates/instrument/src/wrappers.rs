@@ -79,10 +79,22 @@ fn blocks_in<'m, 'a>(block: &'m Block<'a>, visit: &mut impl FnMut(&'m Block<'a>)
     }
 }
 
-/// Whether it is one of CUDA's headers whose functions wrap single instructions.
+/// CUDA's headers of atomic operations, and of small numbers, whose constructors and
+/// assignments load and store; and the one with `std::move`, which these call.
+const HEADERS: [&str; 6] = [
+    "/device_atomic_functions.hpp",
+    "/cuda_fp16.h",
+    "/cuda_fp16.hpp",
+    "/cuda_bf16.h",
+    "/cuda_bf16.hpp",
+    "/bits/move.h",
+];
+
+/// Whether it is one of the headers whose functions wrap single instructions.
 fn is_of_intrinsics(file: &File<'_>) -> bool {
-    let name = file.name.rsplit('/').next().unwrap_or_default();
-    (name.starts_with("sm_") && name.ends_with(".hpp")) || name == "device_atomic_functions.hpp"
+    let (_, name) = file.name.rsplit_once('/').unwrap_or_default();
+    let is_of_architecture = name.starts_with("sm_") && name.ends_with(".hpp");
+    is_of_architecture || HEADERS.iter().any(|header| file.name.ends_with(header))
 }
 
 /// The bits of a scalar in the `.param` space that one move can write.
@@ -259,10 +271,12 @@ fn push_line(text: &str, out: &mut String) {
     out.extend(text.chars().map(|c| if c == '\n' { ' ' } else { c }));
 }
 
-/// A load or store of a whole scalar in the `.param` space.
+/// A load or store of a whole scalar in the `.param` space, or a load of the lower half
+/// of 32 bits, as of a `short`.
 struct Moved<'m, 'a> {
     variable: &'m Variable<'a>,
     is_load: bool,
+    is_half: bool,
     /// `b32`; of a number with a fraction, `f32`.
     ty: &'static str,
     /// What is loaded or stored.
@@ -292,7 +306,9 @@ impl<'m, 'a> Moved<'m, 'a> {
         let variable = variables.find(|variable| Some(variable.name) == address.base)?;
         let bits = bits_of(variable)?;
         let ty = instruction.opcode.types().next()?;
-        let is_whole = address.offset == 0 && ty.bytes() * 8 == bits;
+        let is_whole = ty.bytes() * 8 == bits;
+        let is_name = matches!(value.kind, OperandKind::Name(_));
+        let is_half = is_load && is_name && (ty.bytes(), bits) == (2, 32);
         let ty = match (&value.kind, bits) {
             (OperandKind::F32(_) | OperandKind::F64(_), 32) => "f32",
             (OperandKind::F32(_) | OperandKind::F64(_), 64) => "f64",
@@ -301,9 +317,11 @@ impl<'m, 'a> Moved<'m, 'a> {
             (OperandKind::Name(_) | OperandKind::Integer(_), 64) => "b64",
             _ => return None,
         };
-        (is_whole && instruction.guard.is_none()).then_some(Moved {
+        let is_fit = (is_whole || is_half) && address.offset == 0;
+        (is_fit && instruction.guard.is_none()).then_some(Moved {
             variable,
             is_load,
+            is_half,
             ty,
             value: value.span,
         })
@@ -313,6 +331,7 @@ impl<'m, 'a> Moved<'m, 'a> {
     fn instead(&self, source: &str, register: &str) -> String {
         let value = self.value.text(source);
         match self.is_load {
+            true if self.is_half => format!("cvt.u16.u32 {value}, {register};"),
             true => format!("mov.{} {value}, {register};", self.ty),
             false => format!("mov.{} {register}, {value};", self.ty),
         }
@@ -498,6 +517,10 @@ ret;
 
     #[test]
     fn a_wrapped_access_has_the_line_of_the_outermost_call() {
+        for header in ["sm_70_rt.hpp", "cuda_fp16.h", "bits/move.h"] {
+            let of_header = TEXT.replace("device_atomic_functions.hpp", header);
+            assert!(without_wrappers(&of_header).is_some_and(|text| !text.contains("(param0);")));
+        }
         let text = without_wrappers(TEXT).unwrap();
         let made = crate::instrument(&text, &crate::Options::default()).unwrap();
         crate::verify(&text, &made.text, &made.entries).unwrap();
@@ -508,6 +531,24 @@ ret;
         let kernel = &text[text.find(".entry").unwrap()..];
         assert!(!kernel.contains("call"), "{kernel}");
         assert_eq!(without_wrappers(&text), None);
+    }
+
+    #[test]
+    fn a_parameter_of_16_bits_is_half_of_one_of_32() {
+        let whole = "ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [v];";
+        let half = ".reg .b16 %rs<2>; ld.param.u64 %rd1, [p]; ld.param.u16 %rs1, [v]; \
+                    cvt.u32.u16 %r1, %rs1;";
+        let text = without_wrappers(&TEXT.replace(whole, half)).unwrap();
+        let kernel = &text[text.find(".entry").unwrap()..];
+        assert!(
+            !kernel.contains("call") && kernel.contains("cvt.u16.u32"),
+            "{kernel}"
+        );
+        let made = crate::instrument(&text, &crate::Options::default()).unwrap();
+        crate::verify(&text, &made.text, &made.entries).unwrap();
+        let shifted = half.replace("[v]", "[v+2]");
+        let text = without_wrappers(&TEXT.replace(whole, &shifted));
+        assert!(text.is_none_or(|text| text.contains("builtin,")));
     }
 
     #[test]
