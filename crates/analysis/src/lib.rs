@@ -21,6 +21,7 @@ mod endings;
 mod fields;
 mod follow;
 mod function;
+mod kept;
 mod loops;
 mod lost;
 mod lower;

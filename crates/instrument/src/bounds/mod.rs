@@ -26,6 +26,7 @@ mod head;
 mod indirect;
 mod inside;
 mod limits;
+mod narrowed;
 mod pass;
 mod pieces;
 mod plan;

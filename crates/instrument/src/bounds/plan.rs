@@ -11,7 +11,7 @@ use super::window::{self, FailurePolicy, Window};
 use crate::error::Error;
 use crate::sites::Sites;
 use analysis::{
-    Analysis, Code, Lost, ModuleSymbols, Nameable, Register, Return, Root, RootId, Stored,
+    Analysis, Code, Lost, ModuleSymbols, Nameable, Place, Register, Return, Root, RootId, Stored,
     SymbolId, Texts, ValueId,
 };
 use model::layout::LaunchBounds;
@@ -210,6 +210,8 @@ pub(super) struct Plan {
     /// The only live local memory that a pointer which first appears here can
     /// point to, where that is certain.
     pub(super) own_frame: Option<window::OwnFrame>,
+    /// The function's arrays that pointers which are kept in memory may point into.
+    pub(super) kept: Vec<Place>,
     /// Number of predicates that keep verdicts for twins.
     pub(super) kept_verdicts: u32,
     /// Checks are against shadow memory.
@@ -248,6 +250,7 @@ impl Plan {
         planner.plan.settle_skipped(analysis);
         planner.plan.settle_twins();
         planner.plan.own_frame = window::own_frame(&analysis.code, nameable);
+        planner.plan.kept = analysis.kept_places(nameable);
         planner.plan.need_for_groups(about);
         planner.plan.need_for_strings(about);
         Ok(planner.plan)

@@ -44,6 +44,9 @@ impl<'a> Emit<'_, '_, 'a> {
                         lookup(Op::Program(pointer), guard, base, size, out);
                     }
                     self.only_own_frame(pointer, guard, (base, size), is_result, out);
+                    if !is_result {
+                        self.narrow(pointer, guard, (base, size), out);
+                    }
                 }
             }
             self.limits_of(root, out);

@@ -21,7 +21,7 @@ use crate::protocol::register::{
     GIVEN_BASE, GIVEN_SIZE, OTHER, SCRATCH, SITE, WEAK_BASE, WEAK_SIZE,
 };
 use crate::protocol::{PROTOTYPE, REGISTER_PREFIX};
-use analysis::{Analysis, Endings, ModuleSymbols, Nameable, Register, Texts};
+use analysis::{Analysis, Endings, ModuleSymbols, Nameable, Place, Register, Texts};
 use model::layout::LAUNCH_PARAMETER;
 use model::layout::shadow::Encoding;
 use ptx::table::classify;
@@ -60,6 +60,8 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) has_clusters: bool,
     /// The only local memory that lives while the function runs, if known.
     pub(super) own_frame: Option<Frame>,
+    /// The function's arrays that pointers which are kept in memory may point into.
+    pub(super) kept: Vec<Place>,
     /// Blocks of the device heap may be freed.
     pub(super) frees: bool,
     /// Names the module in records.

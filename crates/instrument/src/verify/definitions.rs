@@ -2,6 +2,7 @@
 
 use super::checks::{Input, State, Text};
 use super::facts::{Frame, constant_size, is_found_on_device, made_by, mapped_place, name_of};
+use super::narrowed::narrowed_text;
 use super::roots::under;
 use super::written::{look_up_into, only_under, root, still};
 use crate::protocol::family::{IN_SPACE, SHADOW_BASE, SHADOW_SIZE};
@@ -54,11 +55,15 @@ impl State {
             _ => {
                 let guard = under(instruction);
                 let is_from_result = self.roots.from_results.contains(&id.0);
+                let bounds = (&base[..], &size[..]);
                 let mut text = match is_from_result {
                     true => Text::new(),
-                    false => look_up_into(pointer, &guard, (&base, &size)),
+                    false => look_up_into(pointer, &guard, bounds),
                 };
-                text += &own_frame_text(pointer, &guard, (&base, &size), is_from_result, input);
+                text += &own_frame_text(pointer, &guard, bounds, is_from_result, input);
+                if !is_from_result {
+                    text += &narrowed_text(pointer, &guard, bounds, input);
+                }
                 text
             }
         })

@@ -79,6 +79,7 @@ mod heap;
 mod host;
 mod lookups;
 mod module;
+mod narrowed;
 mod predicated_off;
 mod reports;
 mod residual;

@@ -344,6 +344,7 @@ impl<'x, 'a> Judge<'x, 'a> {
         let nameable = Nameable::of(original, &self.symbols);
         let input = checks::Input {
             own_frame: own_frame(&analysis.code, &nameable),
+            kept: analysis.kept_places(&nameable),
             has_clusters: analysis.code.instructions.iter().any(|inst| {
                 let opcode = &inst.instruction.opcode;
                 opcode.mnemonic() == Mnemonic::Mapa || opcode.has(Modifier::SharedCluster)

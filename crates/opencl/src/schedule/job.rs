@@ -165,7 +165,8 @@ impl Job {
         let class = class_of(&self.work.scans, bytes);
         let full = schedule.jobs.is_full(bytes);
         // What the host restores, it restores as a whole, some time after it has read
-        // it: of a kernel that runs meanwhile it would see nothing.
+        // it: of a kernel that runs meanwhile it would see nothing. (Each buffer is asked,
+        // since this notes the queue.)
         let scans = self.work.scans.iter();
         let used_elsewhere = scans
             .filter(|scan| scan.buffer.is_used_in_others_than(queue))
