@@ -13,7 +13,7 @@ __global__ void deal(const int *in, int *out, int n, int piles) {
     }
     int sum = 0;
     for (int which = 0; which < 3; which++)
-        for (int i = 0; i < height[which]; i++) sum = sum * 7 + pile[which][i];
+        for (int i = 0; i < 8; i++) sum = sum * 7 + pile[which][i];
     out[threadIdx.x] = sum;
 }
 
