@@ -120,6 +120,8 @@ fn memory_goes_back_when_the_connection_ends() {
     let (whole, area) = (layout().size(), layout().staging());
     // The manager ends it: its last replies can be read.
     let (mut manager, vandal_1) = vandal(4);
+    assert_eq!(held(&vandal_1), whole - area);
+    manager.staging.allocate(0..area).unwrap();
     assert_eq!(held(&vandal_1), whole);
     manager.sender.try_send(b"the last reply").unwrap();
     drop(manager);
