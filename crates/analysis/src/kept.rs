@@ -63,7 +63,7 @@ impl Analysis<'_, '_> {
 
     /// What a field is part of; else the root itself.
     fn whole_of(&self, mut root: RootId) -> RootId {
-        // (A parent has a lower number than its field, but for those of one access.)
+        // As often as there are roots: it ends, whatever they refer to.
         for _ in 0..self.provenance.roots.len() {
             match self.provenance.root(root) {
                 Some(Root::Field { parent, .. }) => root = parent,

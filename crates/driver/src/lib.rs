@@ -25,6 +25,7 @@ mod failure;
 )]
 mod generated;
 pub mod gpu;
+pub mod graphs;
 mod host_mapping;
 pub mod image;
 pub mod linked;

@@ -14,9 +14,9 @@
 //!   kernels in another one.
 //! * Nobody is ended unless the clocks of two tenants are beyond the budget. Who
 //!   shares the device with idle tenants, with such as wait for their own host, or
-//!   with such as get on, may run for ever. (So one piece of each stream that has work
-//!   must not take longer than the budget, one after the other: who waits for as many
-//!   long kernels stands still as long as who waits for one without end.)
+//!   with such as get on, may run for ever. (So the budget has to be longer than
+//!   one piece of each stream that has work takes, one after the other: who waits for as
+//!   many long kernels stands still as long as who waits for one without end.)
 //! * Then the tenant whose clock began first is ended: a kernel that keeps others
 //!   from running has begun before they stood still. Where it is known of one that
 //!   it runs ([`crate::trials`]), that one is ended, whatever the clocks say; and

@@ -409,9 +409,9 @@ impl Session {
                 element,
                 value,
             } => {
-                if let Found::Constant(module, start) = self.place(place)? {
-                    let pattern = (element, value);
-                    return self.fill_constant(stream, place, (module, start), pattern);
+                let found = self.place(place)?;
+                if matches!(found, Found::Constant(..)) {
+                    return self.fill_constant(stream, (place, found), (element, value));
                 }
                 let rows = rows(&self.partition, &self.memory, place)?;
                 self.lanes.put(stream)?.fill(rows, element, value)?;
@@ -583,18 +583,8 @@ impl Session {
             return Err(invalid("the bytes are not as many as the rows"));
         }
         let place = self.place(to)?;
-        let is_ready = self.lanes.is_ready(stream)?;
-        if !is_ready.ok_or_else(|| no_handle("stream"))? {
-            return Err(NotDone::Busy);
-        }
-        let context = &self.device.context;
-        match place {
-            Found::Rows => context.write_rows(rows(&self.partition, &self.memory, to)?, payload)?,
-            Found::Constant(module, start) => {
-                let variable = self.constant(module, start)?;
-                context.write_variable(variable, to.address - start, payload)?;
-            }
-        }
+        must_be_ready(&mut self.lanes, stream)?;
+        self.write_place(to, place, payload)?;
         Ok(Reply::Done)
     }
 
@@ -602,22 +592,40 @@ impl Session {
         let bytes = from.width.checked_mul(from.height);
         let bytes = bytes.filter(|bytes| *bytes <= MAX_PAYLOAD as u64);
         let bytes = bytes.ok_or_else(|| invalid("more bytes than a message holds"))?;
-        let is_ready = self.lanes.is_ready(stream)?;
-        let is_ready = is_ready.ok_or_else(|| no_handle("stream"))?;
+        let is_ready = is_ready(&mut self.lanes, stream)?;
         self.look_at_counters(is_ready)?;
         if !is_ready {
             return Err(NotDone::Busy);
         }
         out.resize(bytes as usize, 0);
+        self.read_place(from, self.place(from)?, out)?;
+        Ok(Reply::Bytes)
+    }
+
+    /// Writes bytes to a place.
+    fn write_place(&self, to: Place, found: Found, bytes: &[u8]) -> Result<(), NotDone> {
         let context = &self.device.context;
-        match self.place(from)? {
+        match found {
+            Found::Rows => context.write_rows(rows(&self.partition, &self.memory, to)?, bytes)?,
+            Found::Constant(module, start) => {
+                let variable = self.constant(module, start)?;
+                context.write_variable(variable, to.address - start, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads as many bytes as there are from a place.
+    fn read_place(&self, from: Place, found: Found, out: &mut [u8]) -> Result<(), NotDone> {
+        let context = &self.device.context;
+        match found {
             Found::Rows => context.read_rows(rows(&self.partition, &self.memory, from)?, out)?,
             Found::Constant(module, start) => {
                 let variable = self.constant(module, start)?;
                 context.read_variable(variable, from.address - start, out)?;
             }
         }
-        Ok(Reply::Bytes)
+        Ok(())
     }
 
     /// The bytes of the staging area that a copy of this place is from or to.
@@ -645,10 +653,7 @@ impl Session {
     /// As [`Session::write`]. The bytes may change until the device has them; they
     /// are only copied.
     fn write_staged(&mut self, stream: u32, to: Place, offset: u64) -> Answer {
-        let is_ready = self.lanes.is_ready(stream)?;
-        if !is_ready.ok_or_else(|| no_handle("stream"))? {
-            return Err(NotDone::Busy);
-        }
+        must_be_ready(&mut self.lanes, stream)?;
         self.make_known(offset)?;
         let chunk = self.chunk(to, offset)?;
         let context = &self.device.context;
@@ -668,8 +673,7 @@ impl Session {
 
     /// As [`Session::read`].
     fn read_staged(&mut self, stream: u32, from: Place, offset: u64) -> Answer {
-        let is_ready = self.lanes.is_ready(stream)?;
-        let is_ready = is_ready.ok_or_else(|| no_handle("stream"))?;
+        let is_ready = is_ready(&mut self.lanes, stream)?;
         self.look_at_counters(is_ready)?;
         if !is_ready {
             return Err(NotDone::Busy);
@@ -704,10 +708,7 @@ impl Session {
         let staged = staged.ok_or_else(|| invalid("there is no staging area"))?;
         let pinned = staged.pinned(offset, bytes).map_err(invalid)?;
         if !pinned.0.is_registered() {
-            let is_ready = self.lanes.is_ready(stream)?;
-            if !is_ready.ok_or_else(|| no_handle("stream"))? {
-                return Err(NotDone::Busy);
-            }
+            must_be_ready(&mut self.lanes, stream)?;
         }
         let stream = self.lanes.put(stream)?;
         match is_write {
@@ -754,22 +755,16 @@ impl Session {
     fn fill_constant(
         &mut self,
         stream: u32,
-        to: Place,
-        (module, start): (u32, u64),
+        (to, into): (Place, Found),
         (element, value): (u32, u32),
     ) -> Answer {
         if !matches!(element, 1 | 2 | 4) || !to.width.is_multiple_of(element.into()) {
             return Err(invalid("the bytes are no whole elements"));
         }
-        let is_ready = self.lanes.is_ready(stream)?;
-        if !is_ready.ok_or_else(|| no_handle("stream"))? {
-            return Err(NotDone::Busy);
-        }
+        must_be_ready(&mut self.lanes, stream)?;
         let one = &value.to_le_bytes()[..element as usize];
         let bytes = one.repeat((to.width / u64::from(element)) as usize);
-        let variable = self.constant(module, start)?;
-        let context = &self.device.context;
-        context.write_variable(variable, to.address - start, &bytes)?;
+        self.write_place(to, into, &bytes)?;
         Ok(Reply::Done)
     }
 
@@ -781,32 +776,11 @@ impl Session {
         (to, into): (Place, Found),
         (from, out_of): (Place, Found),
     ) -> Answer {
-        let is_ready = self.lanes.is_ready(stream)?;
-        if !is_ready.ok_or_else(|| no_handle("stream"))? {
-            return Err(NotDone::Busy);
-        }
+        must_be_ready(&mut self.lanes, stream)?;
         // (Not more than all constants of a module: one of the two is one.)
         let mut bytes = vec![0; to.width as usize];
-        let context = &self.device.context;
-        match out_of {
-            Found::Rows => {
-                let rows = rows(&self.partition, &self.memory, from)?;
-                context.read_rows(rows, &mut bytes)?;
-            }
-            Found::Constant(module, start) => {
-                let variable = self.constant(module, start)?;
-                context.read_variable(variable, from.address - start, &mut bytes)?;
-            }
-        }
-        match into {
-            Found::Rows => {
-                context.write_rows(rows(&self.partition, &self.memory, to)?, &bytes)?;
-            }
-            Found::Constant(module, start) => {
-                let variable = self.constant(module, start)?;
-                context.write_variable(variable, to.address - start, &bytes)?;
-            }
-        }
+        self.read_place(from, out_of, &mut bytes)?;
+        self.write_place(to, into, &bytes)?;
         Ok(Reply::Done)
     }
 
@@ -872,6 +846,19 @@ fn lanes(device: &Device, partition: &Partition, quota: &Quota) -> Result<Lanes,
         contained: device.contained(partition.stopper().word()),
     };
     Lanes::new(common, device.stream()?)
+}
+
+/// Whether all is over that something put into a stream now would wait for.
+fn is_ready(lanes: &mut Lanes, stream: u32) -> Result<bool, NotDone> {
+    lanes.is_ready(stream)?.ok_or_else(|| no_handle("stream"))
+}
+
+/// As [`is_ready`]: what is asked for is tried again if not.
+fn must_be_ready(lanes: &mut Lanes, stream: u32) -> Result<(), NotDone> {
+    match is_ready(lanes, stream)? {
+        true => Ok(()),
+        false => Err(NotDone::Busy),
+    }
 }
 
 /// What a place is in.

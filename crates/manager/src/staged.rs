@@ -96,9 +96,10 @@ impl Staged {
         Ok(())
     }
 
-    /// The pinned memory that so many bytes are in, which is made known, and the first of
-    /// these in it; why there are none. Where the driver does not know the memory, it copies through its
-    /// own, and waits for the stream.
+    /// The part of the pinned memory that these bytes are in, and where in it they begin;
+    /// why there is none. The part was made known before ([`Staged::make_known`]). If the
+    /// driver refused that, it copies through memory of its own, and such a copy waits for
+    /// its stream.
     pub(crate) fn pinned(
         &self,
         offset: u64,

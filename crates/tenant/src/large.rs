@@ -126,19 +126,28 @@ impl Pieces for Large {
 /// unit of the staging area, and begins where the manager copies from or to; but
 /// for the first one, which may be copied through.
 fn pinned(start: u64, bytes: u64) -> impl Iterator<Item = ((u64, u64, Shape), Option<u64>)> {
+    let before = (start.next_multiple_of(ALIGN) - start).min(bytes);
+    let width = before;
+    let first = (before > 0).then_some(((0, 0, Shape { width, height: 1 }), None));
+    let rest = in_units(start + before, bytes - before);
+    let rest = rest.map(move |(at, shape)| {
+        let at = before + at;
+        ((0, at, shape), Some(start + at))
+    });
+    first.into_iter().chain(rest)
+}
+
+/// The pieces of bytes of the staging area that each lie in one unit of it: how far the
+/// first byte is from the start, and the bytes.
+fn in_units(start: u64, bytes: u64) -> impl Iterator<Item = (u64, Shape)> {
     let mut at = 0;
     std::iter::from_fn(move || {
-        let (offset, left) = (start + at, bytes.checked_sub(at).filter(|left| *left > 0)?);
-        let before = offset.next_multiple_of(ALIGN) - offset;
-        let (most, place) = match before {
-            0 => (left_in_unit(offset), Some(offset)),
-            before => (before, None),
-        };
+        let left = bytes.checked_sub(at).filter(|left| *left > 0)?;
         let shape = Shape {
-            width: left.min(most),
+            width: left_in_unit(start + at).min(left),
             height: 1,
         };
-        let piece = ((0, at, shape), place);
+        let piece = (at, shape);
         at += shape.width;
         Some(piece)
     })
@@ -161,16 +170,9 @@ pub(crate) fn behind(
         return None;
     }
     let start = link.state.pinned.lock().offset(host.address, shape.width)?;
-    let mut requests = Vec::new();
-    let mut at = 0;
-    while at < shape.width {
-        let offset = start + at;
-        let piece = Shape {
-            width: left_in_unit(offset).min(shape.width - at),
-            height: 1,
-        };
-        let place = device.place(0, at, piece);
-        requests.push(match is_upload {
+    let requests = in_units(start, shape.width).map(|(at, piece)| {
+        let (place, offset) = (device.place(0, at, piece), start + at);
+        match is_upload {
             true => Request::WriteBehind {
                 stream,
                 to: place,
@@ -181,10 +183,9 @@ pub(crate) fn behind(
                 from: place,
                 offset,
             },
-        });
-        at += piece.width;
-    }
-    Some(requests)
+        }
+    });
+    Some(requests.collect())
 }
 
 /// Copies through the staging area, or from and to the pinned part of it.

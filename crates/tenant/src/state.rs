@@ -304,6 +304,15 @@ impl State {
         number == 0 || self.own_streams.lock().all.contains(&number) || is_made()
     }
 
+    /// A stream that comes behind all that was put into one: that one itself, or, if it is
+    /// gone, the default stream.
+    pub(crate) fn standing_for(&self, number: u32) -> u32 {
+        match self.has_stream(number) {
+            true => number,
+            false => 0,
+        }
+    }
+
     /// A stream that the program made.
     pub(crate) fn stream(&self, handle: u64) -> Result<Stream, CUresult> {
         let streams = self.streams.lock();

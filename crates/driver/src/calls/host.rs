@@ -3,7 +3,7 @@
 
 use super::{Context, Rows, Stream};
 use crate::DriverError;
-use crate::sys::{CUmemorytype, CUresult};
+use crate::sys::{CUDA_MEMCPY2D, CUmemorytype, CUresult};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Host memory that the device may copy from and to by itself, if the driver
@@ -74,21 +74,42 @@ impl<O: AsRef<[AtomicU64]>> Drop for HostMemory<O> {
     }
 }
 
-/// The words hold as many bytes as the rows.
-fn fits(rows: Rows<'_>, words: &[AtomicU64]) -> Result<(), DriverError> {
-    let bytes = rows.width.checked_mul(rows.height);
-    if bytes.is_some_and(|bytes| bytes <= size_of_val(words) as u64) {
+/// The words hold as many bytes as the rows, from a byte on.
+fn fits(
+    call: &'static str,
+    rows: Rows<'_>,
+    (words, first): (&[AtomicU64], u64),
+) -> Result<(), DriverError> {
+    let end = rows.width.checked_mul(rows.height);
+    let end = end.and_then(|bytes| bytes.checked_add(first));
+    if end.is_some_and(|end| end <= size_of_val(words) as u64) {
         return Ok(());
     }
-    Err(too_few("cuMemcpy2D"))
-}
-
-fn too_few(call: &'static str) -> DriverError {
-    DriverError {
+    Err(DriverError {
         call,
         code: CUresult::CUDA_ERROR_INVALID_VALUE,
         message: "the memory holds fewer bytes than the rows".into(),
-    }
+    })
+}
+
+/// A copy of host memory to rows.
+fn to_rows(to: Rows<'_>, first: *const u8) -> CUDA_MEMCPY2D {
+    let mut copy = to.of_a_copy();
+    to.destination(&mut copy);
+    copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+    copy.srcHost = first.cast();
+    copy.srcPitch = to.width as usize;
+    copy
+}
+
+/// A copy of rows to host memory.
+fn of_rows(from: Rows<'_>, first: *const u8) -> CUDA_MEMCPY2D {
+    let mut copy = from.of_a_copy();
+    from.source(&mut copy);
+    copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+    copy.dstHost = first.cast_mut().cast();
+    copy.dstPitch = from.width as usize;
+    copy
 }
 
 impl Stream {
@@ -104,12 +125,7 @@ impl Stream {
         (memory, first): (&HostMemory<O>, u64),
     ) -> Result<(), DriverError> {
         let first = memory.used(first, to)?;
-        let mut copy = to.of_a_copy();
-        to.destination(&mut copy);
-        copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
-        copy.srcHost = first.cast();
-        copy.srcPitch = to.width as usize;
-        self.put_copy(&copy)
+        self.put_copy(&to_rows(to, first))
     }
 
     /// Puts in a copy of rows to host memory, from this byte on.
@@ -123,12 +139,7 @@ impl Stream {
         (memory, first): (&HostMemory<O>, u64),
     ) -> Result<(), DriverError> {
         let first = memory.used(first, from)?;
-        let mut copy = from.of_a_copy();
-        from.source(&mut copy);
-        copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
-        copy.dstHost = first.cast_mut().cast();
-        copy.dstPitch = from.width as usize;
-        self.put_copy(&copy)
+        self.put_copy(&of_rows(from, first))
     }
 }
 
@@ -136,11 +147,7 @@ impl<O: AsRef<[AtomicU64]>> HostMemory<O> {
     /// A byte of it, from which on streams use as many as the rows have.
     fn used(&self, first: u64, rows: Rows<'_>) -> Result<*const u8, DriverError> {
         let words = self.owner.as_ref();
-        let end = rows.width.checked_mul(rows.height);
-        let end = end.and_then(|bytes| bytes.checked_add(first));
-        if end.is_none_or(|end| end > size_of_val(words) as u64) {
-            return Err(too_few("cuMemcpy2DAsync"));
-        }
+        fits("cuMemcpy2DAsync", rows, (words, first))?;
         self.is_used.store(true, Ordering::Release);
         Ok(words.as_ptr().cast::<u8>().wrapping_add(first as usize))
     }
@@ -154,12 +161,8 @@ impl Context {
     ///
     /// Those of the driver; the words are fewer than the rows.
     pub fn write_rows_of(&self, to: Rows<'_>, words: &[AtomicU64]) -> Result<(), DriverError> {
-        fits(to, words)?;
-        let mut copy = to.of_a_copy();
-        to.destination(&mut copy);
-        copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
-        copy.srcHost = words.as_ptr().cast();
-        copy.srcPitch = to.width as usize;
+        fits("cuMemcpy2D", to, (words, 0))?;
+        let copy = to_rows(to, words.as_ptr().cast());
         call!(self.calls(), cuMemcpy2D_v2_ptds(&copy))?;
         self.settle()
     }
@@ -170,12 +173,8 @@ impl Context {
     ///
     /// Those of the driver; the words are fewer than the rows.
     pub fn read_rows_to(&self, from: Rows<'_>, words: &[AtomicU64]) -> Result<(), DriverError> {
-        fits(from, words)?;
-        let mut copy = from.of_a_copy();
-        from.source(&mut copy);
-        copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
-        copy.dstHost = words.as_ptr().cast_mut().cast();
-        copy.dstPitch = from.width as usize;
+        fits("cuMemcpy2D", from, (words, 0))?;
+        let copy = of_rows(from, words.as_ptr().cast());
         call!(self.calls(), cuMemcpy2D_v2_ptds(&copy))
     }
 }

@@ -134,7 +134,7 @@ impl Buffer {
 
     /// A command of a queue uses it. Whether commands of other queues have, which may
     /// run at the same time.
-    pub fn is_used_in_others_than(&self, queue: cl_command_queue) -> bool {
+    pub fn note_use(&self, queue: cl_command_queue) -> bool {
         let (used_in, queue) = (&self.used_in, queue as usize);
         let first = used_in
             .queue

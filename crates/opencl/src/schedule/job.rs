@@ -165,14 +165,11 @@ impl Job {
         let class = class_of(&self.work.scans, bytes);
         let full = schedule.jobs.is_full(bytes);
         // What the host restores, it restores as a whole, some time after it has read
-        // it: of a kernel that runs meanwhile it would see nothing. (Each buffer is asked,
-        // since this notes the queue.)
-        let scans = self.work.scans.iter();
-        let used_elsewhere = scans
-            .filter(|scan| scan.buffer.is_used_in_others_than(queue))
-            .count()
-            > 0;
-        let needs_device = order == Order::Loose || used_elsewhere;
+        // it: of a kernel that runs meanwhile it would see nothing.
+        let mut needs_device = order == Order::Loose;
+        for scan in &self.work.scans {
+            needs_device |= scan.buffer.note_use(queue);
+        }
         let chosen = match self.work.scans.is_empty() {
             true => None,
             false => Some(self.choose(class, full || needs_device)),

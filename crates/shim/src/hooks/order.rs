@@ -121,16 +121,21 @@ hook!([cuEventDestroy, cuEventDestroy_v2](event: CUevent) |destroy| {
     result
 });
 
+/// Before work that orders all that comes before and after, and that may write to memory
+/// at any address.
+pub(super) fn before_unknown() {
+    streams::order_everything();
+    if let Some(runtime) = session::runtime() {
+        runtime.launcher().before_unchecked();
+    }
+}
+
 /// Work that is not distinguished: everything before comes before everything
 /// after.
 macro_rules! orders {
     ($([$($symbol:ident),*]($($argument:ident: $type:ty),*);)*) => {
         $(hook!([$($symbol),*]($($argument: $type),*) |call| {
-            streams::order_everything();
-            // Some of these write to memory, wherever.
-            if let Some(runtime) = session::runtime() {
-                runtime.launcher().before_unchecked();
-            }
+            before_unknown();
             // SAFETY: the program's arguments.
             unsafe { call($($argument),*) }
         });)*

@@ -4,8 +4,7 @@
 
 use super::copy::checked;
 use super::define::{hook, hooks};
-use super::streams;
-use crate::session;
+use super::{order, streams};
 use driver::sys::{
     CUdeviceptr, CUresult, CUstream, CUstreamBatchMemOpParams, CUstreamBatchMemOpType, cuuint32_t,
     cuuint64_t,
@@ -51,10 +50,7 @@ fn put(
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
     checked(function, streams::turn(stream, per_thread), sides, || {
-        streams::order_everything();
-        if let Some(runtime) = session::runtime() {
-            runtime.launcher().before_unchecked();
-        }
+        order::before_unknown();
         call()
     })
 }

@@ -1,13 +1,14 @@
 //! Executable graphs: the work of a graph's nodes in an order that respects the
 //! edges. A launch puts it into one stream.
 
-use super::{Graph, INVALID, Shape, find, keep_attributes, objects};
+use super::{Graph, INVALID, find, keep_attributes, objects};
 use crate::capture;
 use crate::convert::Answer;
 use crate::event;
 use crate::link::Link;
 use crate::state::enter;
 use crate::work::Work;
+use driver::graphs::{self, Shape};
 use driver::sys::{CUgraphNodeType, CUresult};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -24,12 +25,6 @@ pub(crate) struct Executable {
     /// The stream of its newest launch, which the next one comes behind.
     stream: Mutex<Option<u32>>,
 }
-
-/// All `CUgraphInstantiate_flags`.
-const FLAGS: u64 = 0xf;
-/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`: what the launch before has
-/// allocated and nobody has freed is freed by the next one.
-const AUTO_FREE_ON_LAUNCH: u64 = 1;
 
 struct Step {
     node: u64,
@@ -75,7 +70,7 @@ fn settled_nodes(graph: &Graph) -> Option<Vec<(u64, Work)>> {
 pub(super) fn instantiate(link: &Link, graph: u64, flags: u64) -> Result<u64, CUresult> {
     enter(link)?;
     let graph = find(link, graph)?;
-    if flags & !FLAGS != 0 {
+    if !graphs::are_flags(flags) {
         return Err(INVALID);
     }
     let nodes = settled_nodes(&graph).ok_or(INVALID)?;
@@ -192,18 +187,16 @@ pub(super) fn launch(link: &'static Link, handle: u64, stream: u32) -> Answer {
     if capture::node(link, stream, || work.clone())? {
         return Ok(());
     }
-    if executable.flags & AUTO_FREE_ON_LAUNCH == 0 && allocates_again(&work) {
+    if !graphs::frees_on_launch(executable.flags) && allocates_again(&work) {
         return Err(INVALID);
     }
     // (Of two launches at the same time, either may be the first.)
     let mut last = executable.stream.lock();
-    match last.replace(stream) {
-        // (What was in a stream that is gone, the default one comes behind.)
-        Some(before) if before != stream && !link.state.has_stream(before) => {
-            event::follow(link, stream, 0)?;
+    if let Some(before) = last.replace(stream) {
+        let before = link.state.standing_for(before);
+        if before != stream {
+            event::follow(link, stream, before)?;
         }
-        Some(before) if before != stream => event::follow(link, stream, before)?,
-        _ => {}
     }
     work.put(link, stream)
 }

@@ -55,13 +55,9 @@ impl Drop for GraphMemory {
             known.remove(&self.address).is_some()
         };
         if !*self.is_live.get_mut() && is_known() {
-            // (What was in a stream that is gone, the default one comes behind.)
-            let mut streams = std::mem::take(self.streams.get_mut());
-            let all = streams.len();
-            streams.retain(|stream| link.state.has_stream(*stream));
-            if streams.len() < all {
-                streams.insert(0);
-            }
+            let streams = std::mem::take(self.streams.get_mut()).into_iter();
+            let standing = |stream| link.state.standing_for(stream);
+            let mut streams: BTreeSet<u32> = streams.map(standing).collect();
             let stream = streams.pop_last().unwrap_or(0);
             let address = self.address;
             let request = Request::FreeBehind { address, stream };

@@ -14,6 +14,7 @@ use crate::convert::Answer;
 use crate::link::Link;
 use crate::state::enter;
 use crate::work::Work;
+use driver::graphs::{self, Shape};
 use driver::sys::CUresult;
 use executable::Executable;
 use lent::Lent;
@@ -40,15 +41,6 @@ pub(crate) struct Graph {
     nodes: Mutex<Vec<Node>>,
     /// References to user objects that the graph holds, by object.
     objects: Mutex<BTreeMap<u64, u32>>,
-}
-
-/// How a node of a graph stands among the others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Shape {
-    /// The places of those that it comes behind.
-    after: BTreeSet<usize>,
-    /// The nodes of its child graph.
-    inside: Vec<Shape>,
 }
 
 /// All graphs of the program.
@@ -90,52 +82,29 @@ impl Graph {
     /// Live nodes in an order that respects the edges; `None` if they form a
     /// cycle.
     fn sorted(&self) -> Option<Vec<(u64, Work)>> {
-        let order = self.order()?;
         let nodes = self.nodes.lock();
+        let order = graphs::order(&nodes)?;
         let all = order.iter().map(|index| &nodes[*index]);
         Some(all.map(|node| (node.handle, node.work.clone())).collect())
     }
 
-    /// What each node comes behind, in that order and by places in it; `None` if there
-    /// is a cycle, also within a child graph.
+    /// How its nodes stand among each other; `None` if there is a cycle, also within a
+    /// child graph.
     fn shape(&self) -> Option<Vec<Shape>> {
-        let order = self.order()?;
-        let nodes = self.nodes.lock();
-        let place = |index: &usize| order.iter().position(|other| other == index);
-        let shape = |index: &usize| {
-            let node = &nodes[*index];
-            Some(Shape {
-                after: node.after.iter().filter_map(place).collect(),
-                inside: match &node.work {
-                    Work::Child(graph) => graph.shape()?,
-                    _ => Vec::new(),
-                },
-            })
-        };
-        order.iter().map(shape).collect()
+        graphs::shape(&self.nodes.lock(), |node| match &node.work {
+            Work::Child(graph) => graph.shape(),
+            _ => Some(Vec::new()),
+        })
+    }
+}
+
+impl graphs::Node for Node {
+    fn is_alive(&self) -> bool {
+        self.is_alive
     }
 
-    /// Positions of live nodes in an order that respects the edges.
-    fn order(&self) -> Option<Vec<usize>> {
-        let nodes = self.nodes.lock();
-        let mut is_done = vec![false; nodes.len()];
-        let mut order = Vec::new();
-        let mut left = nodes.iter().filter(|node| node.is_alive).count();
-        while left > 0 {
-            let before = left;
-            for (index, node) in nodes.iter().enumerate() {
-                let is_over = |after: &usize| is_done[*after] || !nodes[*after].is_alive;
-                if node.is_alive && !is_done[index] && node.after.iter().all(is_over) {
-                    is_done[index] = true;
-                    left -= 1;
-                    order.push(index);
-                }
-            }
-            if left == before {
-                return None;
-            }
-        }
-        Some(order)
+    fn after(&self) -> &BTreeSet<usize> {
+        &self.after
     }
 }
 

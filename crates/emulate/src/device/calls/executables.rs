@@ -7,6 +7,7 @@ use crate::device::objects::graph::{
 };
 use crate::device::objects::work::Work;
 use crate::device::state::Device;
+use driver::graphs;
 use driver::sys::CUresult;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ impl Device {
     pub fn graph_instantiate(&self, graph: u64, flags: u64) -> Result<u64> {
         self.enter()?;
         let graph = self.graph(graph)?;
-        if flags & !FLAGS != 0 {
+        if !graphs::are_flags(flags) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let nodes = graph.sorted().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
@@ -155,27 +156,19 @@ impl Device {
             let held = executable.held.clone();
             works.push(Work::Host(Arc::new(move || held.stays())));
         }
-        let work = Work::Sequence(Arc::new(works));
+        let works = Arc::new(works);
+        let work = Work::Sequence(Arc::clone(&works));
         if self.capture(&stream, &work)? {
             return Ok(());
         }
-        let Work::Sequence(works) = &work else {
-            return Ok(());
-        };
-        owe(works, executable.flags & AUTO_FREE_ON_LAUNCH != 0)?;
+        owe(&works, graphs::frees_on_launch(executable.flags))?;
         // (Of two launches at the same time, either may be the first.)
         let mut last = executable.last.lock();
         let before = last.take().into_iter().collect();
-        *last = Some(self.submit(&stream, work.clone(), before, false));
+        *last = Some(self.submit(&stream, work, before, false));
         Ok(())
     }
 }
-
-/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`: what the launch before has
-/// allocated and nobody has freed is freed by the next one.
-const AUTO_FREE_ON_LAUNCH: u64 = 1;
-/// All `CUgraphInstantiate_flags`.
-const FLAGS: u64 = 0xf;
 
 /// Notes what a launch allocates and frees. One that would allocate what is not freed is
 /// refused, unless it frees that itself.

@@ -4,7 +4,8 @@ use super::copy::{Copy, Fill};
 use super::launch::Launch;
 use super::ticket::Ticket;
 use super::user_objects::Held;
-use super::work::{Branch, Graph, HostFunction, Shape, Work};
+use super::work::{Branch, Graph, HostFunction, Work};
+use driver::graphs::Shape;
 use parking_lot::Mutex;
 use std::sync::Arc;
 

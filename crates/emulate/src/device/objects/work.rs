@@ -5,6 +5,7 @@ use super::event::Event;
 use super::graph_memory::GraphMemory;
 use super::launch::KernelCall;
 use crate::device::core::Core;
+use driver::graphs::{self, Shape};
 use driver::sys::CUresult;
 use parking_lot::Mutex;
 use std::any::Any;
@@ -61,62 +62,30 @@ impl Graph {
     /// Live nodes in an order that respects the edges; `None` if they form a
     /// cycle.
     pub(crate) fn sorted(&self) -> Option<Vec<(u64, Work)>> {
-        let order = self.order()?;
         let nodes = self.nodes.lock();
+        let order = graphs::order(&nodes)?;
         let all = order.iter().map(|index| &nodes[*index]);
         Some(all.map(|node| (node.handle, node.work.clone())).collect())
     }
 
-    /// What each node comes behind, in that order and by places in it; `None` if there
-    /// is a cycle, also within a child graph.
+    /// How its nodes stand among each other; `None` if there is a cycle, also within a
+    /// child graph.
     pub(crate) fn shape(&self) -> Option<Vec<Shape>> {
-        let order = self.order()?;
-        let nodes = self.nodes.lock();
-        let place = |index: &usize| order.iter().position(|other| other == index);
-        let shape = |index: &usize| {
-            let node = &nodes[*index];
-            Some(Shape {
-                after: node.after.iter().filter_map(place).collect(),
-                inside: match &node.work {
-                    Work::Child(graph) => graph.shape()?,
-                    _ => Vec::new(),
-                },
-            })
-        };
-        order.iter().map(shape).collect()
-    }
-
-    /// Indices of live nodes in an order that respects the edges.
-    fn order(&self) -> Option<Vec<usize>> {
-        let nodes = self.nodes.lock();
-        let mut done = vec![false; nodes.len()];
-        let mut order = Vec::new();
-        let mut left = nodes.iter().filter(|node| node.alive).count();
-        while left > 0 {
-            let before = left;
-            for (index, node) in nodes.iter().enumerate() {
-                let ready = |after: &usize| done[*after] || !nodes[*after].alive;
-                if node.alive && !done[index] && node.after.iter().all(ready) {
-                    done[index] = true;
-                    left -= 1;
-                    order.push(index);
-                }
-            }
-            if left == before {
-                return None;
-            }
-        }
-        Some(order)
+        graphs::shape(&self.nodes.lock(), |node| match &node.work {
+            Work::Child(graph) => graph.shape(),
+            _ => Some(Vec::new()),
+        })
     }
 }
 
-/// How a node of a graph stands among the others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    /// The places of those that it comes behind.
-    after: BTreeSet<usize>,
-    /// The nodes of its child graph.
-    inside: Vec<Shape>,
+impl graphs::Node for Node {
+    fn is_alive(&self) -> bool {
+        self.alive
+    }
+
+    fn after(&self) -> &BTreeSet<usize> {
+        &self.after
+    }
 }
 
 /// A function of the program that the device calls. The layer that passed it
