@@ -63,11 +63,6 @@ pub struct Summary {
     pub failed: usize,
 }
 
-/// Programs with kernels that wait for work which the program puts in later. While another
-/// tenant waits to load code, each stream takes one piece of work at a time, so that they
-/// could wait for ever (docs/sharing.md).
-const WITHOUT_NEIGHBOURS: [&str; 1] = ["program_ordering"];
-
 /// Runs the programs; `print` gets one line for each as it ends.
 ///
 /// # Errors
@@ -133,10 +128,7 @@ pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<(Summary,
         print(&format!("{mark} {:<44} {}", row.program, row.verdict));
         Ok(row)
     };
-    let is_alone = |case: &&Case| WITHOUT_NEIGHBOURS.contains(&case.name.as_str());
-    let (last, first): (Vec<_>, Vec<_>) = cases.into_iter().partition(is_alone);
-    let mut rows = in_parallel(options.jobs, &first, one)?;
-    rows.extend(in_parallel(1, &last, one)?);
+    let rows = in_parallel(options.jobs, &cases, one)?;
     drop(manager);
     Ok((summary(&rows), rows))
 }

@@ -64,6 +64,11 @@ impl Pieces {
         self.shares += u64::from(share.0);
     }
 
+    /// How many.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
     /// All of both.
     pub(crate) fn join(&mut self, others: Pieces) {
         self.count += others.count;

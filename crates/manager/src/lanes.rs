@@ -8,7 +8,6 @@ use crate::numbers::Numbers;
 use crate::partition::Stopper;
 use crate::progress::{Marks, Progress};
 use crate::quiet::{Putting, Quiescent, Quiet};
-use crate::quota;
 use crate::streams::{Lent, Streams};
 use crate::turns::Turn;
 use driver::DriverError;
@@ -65,6 +64,8 @@ struct Lane {
 pub(crate) struct Common {
     /// How many there may be, besides the default one.
     pub(crate) streams: usize,
+    /// How much may be in one stream.
+    pub(crate) queued: u32,
     /// The tenant's weight.
     pub(crate) weight: u32,
     pub(crate) context: Context,
@@ -99,9 +100,10 @@ impl Lane {
         if let Some(contained) = &common.contained {
             contained.add(&stream)?;
         }
-        common.quiet.watch(&stream, &common.stopper);
+        let marks = common.progress.watch(&stream, &common.stopper, turn);
+        common.quiet.watch(&stream, &common.stopper, &marks);
         Ok(Lane {
-            marks: common.progress.watch(&stream, &common.stopper, turn),
+            marks,
             stream,
             is_blocking,
             mark: common.context.event(false)?,
@@ -136,8 +138,8 @@ pub(crate) struct Lanes {
     turn: Arc<Turn>,
     default: Lane,
     others: Numbers<Lane>,
-    /// How much may be in one stream.
-    room: u32,
+    /// How much may be in one stream beyond what there is room for.
+    beyond: u32,
 }
 
 impl Lanes {
@@ -149,13 +151,13 @@ impl Lanes {
             others: Numbers::new(DEFAULT + 1, common.streams),
             common,
             turn,
-            room: quota::QUEUED,
+            beyond: 0,
         })
     }
 
-    /// How much may be in one stream, from now on.
-    pub(crate) fn set_room(&mut self, room: u32) {
-        self.room = room;
+    /// How much may be in one stream beyond what there is room for, from now on.
+    pub(crate) fn set_beyond(&mut self, beyond: u32) {
+        self.beyond = beyond;
     }
 
     /// Makes a stream.
@@ -197,18 +199,26 @@ impl Lanes {
 
     /// As [`Lanes::put`], for work that has this part of the device.
     pub(crate) fn put_of(&mut self, number: u32, share: Share) -> Result<Put<'_>, NotPut> {
+        // So that the streams be idle soon.
+        let is_held = self.common.quiet.has_waiters();
+        self.put_into(number, share, is_held)
+    }
+
+    /// As [`Lanes::put`], for what takes no time of its own.
+    pub(crate) fn put_mark(&mut self, number: u32) -> Result<Put<'_>, NotPut> {
+        self.put_into(number, Share::WHOLE, false)
+    }
+
+    fn put_into(&mut self, number: u32, share: Share, is_held: bool) -> Result<Put<'_>, NotPut> {
         let Lanes {
             common,
             turn,
             default,
             others,
-            room,
+            beyond,
         } = self;
-        let room = match common.quiet.has_waiters() {
-            // So that the streams be idle soon.
-            true => 1,
-            false => *room,
-        };
+        let room = if is_held { 1 } else { common.queued };
+        let room = room.saturating_add(*beyond);
         let lane = match number {
             DEFAULT => &mut *default,
             _ => others.get_mut(number).ok_or(NotPut::NoStream)?,

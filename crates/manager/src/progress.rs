@@ -7,6 +7,9 @@
 //! tenant has in flight ([`crate::turns`]), whether what stands still runs or waits
 //! ([`crate::trials`]), and whose kernels are ended ([`crate::budget`]).
 //!
+//! Who waits until all streams are idle looks at the marks, too: it sees whether a
+//! kernel runs for long, or many follow one another ([`crate::quiet`]).
+//!
 //! On the CPU device, streams share the processors fairly, so there is no such
 //! thread unless a time is asked for.
 
@@ -47,7 +50,7 @@ const MARKS: usize = 64;
 
 /// Streams of tenants, and whether their work gets on.
 pub(crate) struct Progress {
-    /// How long work may stand still; `None`: for ever, and there are no marks.
+    /// How long work may stand still; `None`: for ever.
     limit: Option<Duration>,
     watched: Mutex<Vec<Watched>>,
     /// How many streams there were.
@@ -67,7 +70,6 @@ struct Watched {
 /// The marks in one stream.
 pub(crate) struct Marks {
     number: u64,
-    are_wanted: bool,
     /// That of the tenant; `None`: it has none.
     turn: Option<Arc<Turn>>,
     state: Mutex<State>,
@@ -206,9 +208,6 @@ impl Marks {
         (context, stream): (&Context, &Stream),
         share: Share,
     ) -> Result<(), DriverError> {
-        if !self.are_wanted {
-            return Ok(());
-        }
         let apart = self.turn.as_ref().and_then(|turn| turn.apart());
         let mut state = self.state.lock();
         if state.needs_mark(apart)
@@ -226,8 +225,8 @@ impl Marks {
         state.open.get_or_insert_with(Instant::now);
         state.puts += 1;
         state.unmarked += 1;
+        state.behind.add(share);
         if let Some(turn) = &self.turn {
-            state.behind.add(share);
             turn.put(share);
         }
         Ok(())
@@ -246,6 +245,22 @@ impl Marks {
         }
         let first = state.look(stream, self.turn.as_deref())?;
         Ok(first.is_none())
+    }
+
+    /// How work in the stream gets on: a number that changes whenever some is over, and
+    /// how many pieces are over when it changes next. `None`: there is none.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    pub(crate) fn standing(&self, stream: &Stream) -> Result<Option<(u64, u64)>, DriverError> {
+        let mut state = self.state.lock();
+        let first = state.look(stream, self.turn.as_deref())?;
+        let next = state
+            .pending
+            .front()
+            .map_or(state.behind, |mark| mark.pieces);
+        Ok(first.map(|_| (state.done, next.count().max(1))))
     }
 }
 
@@ -305,7 +320,6 @@ impl Progress {
     ) -> Arc<Marks> {
         let marks = Arc::new(Marks {
             number: self.made.fetch_add(1, Ordering::Relaxed),
-            are_wanted: self.limit.is_some(),
             turn,
             state: Mutex::default(),
         });
@@ -465,8 +479,6 @@ mod tests {
             assert_eq!(marks_after(&device, puts, false), short, "{puts}");
             assert_eq!(marks_after(&device, puts, true), long, "{puts}");
         }
-        let unjudged = open(None);
-        assert_eq!(marks_after(&unjudged, 100, true), 0);
     }
 
     /// Who waits for each piece of its work has none in flight when it puts the next one

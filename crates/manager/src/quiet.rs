@@ -12,14 +12,17 @@
 //! before the window ends. The windows of a waiter get longer, up to [`LONGEST`],
 //! and between two of them there is as much time: a tenant that loads code beside
 //! one with long kernels takes half of the device from the others at most.
-//! Kernels that have outlasted the windows for longer than the budget are ended,
-//! because nobody could load code beside an endless kernel.
+//! Kernels that outlast the windows for longer than the budget are ended,
+//! because nobody could load code beside an endless kernel. What was put into a stream
+//! before has the budget for each piece, as far as the marks tell them apart
+//! ([`crate::progress`]), and [`QUEUE`] budgets together.
 //!
 //! What is only to be dropped has time: such a waiter is *patient*, keeps its windows
 //! short and far apart, and ends nobody's kernels.
 
 use crate::log;
 use crate::partition::{Stopper, Why};
+use crate::progress::Marks;
 use crate::streams::{Lent, Streams};
 use driver::DriverError;
 use driver::calls::Context;
@@ -34,6 +37,8 @@ const FIRST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(250);
 /// How long to poll the streams without a pause.
 const SPIN: Duration = Duration::from_micros(100);
+/// Budgets that all has together that was put into a stream before somebody waited.
+const QUEUE: u32 = 4;
 /// The pause after that.
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -45,8 +50,41 @@ const LOCAL: u64 = 1024;
 struct Watched {
     stream: Weak<Lent>,
     stopper: Weak<Stopper>,
-    /// The end of the first window of those since it was last seen idle.
-    outlasts: Option<Instant>,
+    marks: Weak<Marks>,
+    outlasts: Option<Outlasts>,
+}
+
+/// Of a stream that was not idle at the end of a window.
+#[derive(Clone, Copy)]
+struct Outlasts {
+    /// The end of the first window since it was last seen idle.
+    first: Instant,
+    /// That of the first one since some of its work was over.
+    since: Instant,
+    /// What was over then.
+    done: u64,
+}
+
+impl Outlasts {
+    /// At the end of another window, when this is over of its work.
+    fn look(before: Option<Outlasts>, now: Instant, done: u64) -> Outlasts {
+        match before {
+            Some(before) if before.done == done => before,
+            before => Outlasts {
+                first: before.map_or(now, |before| before.first),
+                since: now,
+                done,
+            },
+        }
+    }
+
+    /// Whether its kernels are ended. So many pieces are over when any is.
+    fn is_too_long(&self, now: Instant, pieces: u64, budget: Duration) -> bool {
+        let pieces = u32::try_from(pieces).unwrap_or(u32::MAX);
+        let limit = budget.saturating_mul(pieces);
+        now.duration_since(self.since) > limit
+            || now.duration_since(self.first) > budget.saturating_mul(QUEUE)
+    }
 }
 
 /// Which streams there are, and who waits until all are idle.
@@ -96,10 +134,11 @@ impl Quiet {
     }
 
     /// Counts a stream among those in which kernels run.
-    pub(crate) fn watch(&self, stream: &Arc<Lent>, stopper: &Arc<Stopper>) {
+    pub(crate) fn watch(&self, stream: &Arc<Lent>, stopper: &Arc<Stopper>, marks: &Arc<Marks>) {
         self.watched.lock().push(Watched {
             stream: Arc::downgrade(stream),
             stopper: Arc::downgrade(stopper),
+            marks: Arc::downgrade(marks),
             outlasts: None,
         });
     }
@@ -156,13 +195,19 @@ impl Quiet {
         let now = Instant::now();
         let mut long = Vec::new();
         for watched in self.watched.lock().iter_mut() {
-            let is_busy = |stream: Arc<Lent>| stream.is_idle().is_ok_and(|idle| !idle);
-            if !watched.stream.upgrade().is_some_and(is_busy) {
+            let known = watched.stream.upgrade().zip(watched.marks.upgrade());
+            // The device's failure is noticed by who asks for something.
+            let standing = known.and_then(|(stream, marks)| marks.standing(&stream).ok()?);
+            let Some((done, pieces)) = standing else {
                 watched.outlasts = None;
                 continue;
-            }
-            let since = now.duration_since(*watched.outlasts.get_or_insert(now));
-            if self.budget.is_some_and(|budget| since > budget) {
+            };
+            let outlasts = Outlasts::look(watched.outlasts, now, done);
+            watched.outlasts = Some(outlasts);
+            if self
+                .budget
+                .is_some_and(|budget| outlasts.is_too_long(now, pieces, budget))
+            {
                 long.extend(watched.stopper.upgrade());
             }
         }
@@ -274,5 +319,43 @@ impl Quiescent<'_> {
             *local = bytes;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUDGET: Duration = Duration::from_secs(5);
+
+    /// Looks at the end of windows at these times, in milliseconds, at which so many pieces
+    /// were over; after which of them kernels are ended that are marked so far apart.
+    fn ended(looks: &[(u64, u64)], apart: u64) -> Option<usize> {
+        let start = Instant::now();
+        let mut outlasts = None;
+        looks.iter().position(|(millis, done)| {
+            let now = start + Duration::from_millis(*millis);
+            let known = Outlasts::look(outlasts, now, *done);
+            outlasts = Some(known);
+            known.is_too_long(now, apart, BUDGET)
+        })
+    }
+
+    #[test]
+    fn a_kernel_has_the_budget_and_a_queue_has_it_for_each() {
+        assert_eq!(ended(&[(0, 7), (4_000, 7), (5_000, 7)], 1), None);
+        assert_eq!(ended(&[(0, 7), (4_000, 7), (5_001, 7)], 1), Some(2));
+        // Sixteen pieces are over when a mark is.
+        assert_eq!(ended(&[(0, 7), (10_000, 7), (20_000, 7)], 16), None);
+        assert_eq!(ended(&[(0, 7), (20_001, 7)], 16), Some(1));
+        // Kernels of three seconds each, and no more of them than four budgets.
+        let queue: Vec<_> = (0..30).map(|count| (3_000 * count, count)).collect();
+        assert_eq!(ended(&queue, 1), Some(7));
+        // A budget without end.
+        assert!(!Outlasts::look(None, Instant::now(), 0).is_too_long(
+            Instant::now(),
+            u64::MAX,
+            Duration::MAX
+        ));
     }
 }

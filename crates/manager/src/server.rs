@@ -701,8 +701,13 @@ fn converse(
     frame: &mut Frame,
     session: &mut Session,
 ) -> ChannelError {
-    let mut out = Vec::new();
+    let (mut out, mut is_held) = (Vec::new(), false);
     loop {
+        let holds = device.quiet.has_waiters();
+        if is_held != holds {
+            channel.hold(holds);
+            is_held = holds;
+        }
         let request = match frame.receive::<Request>(channel) {
             Ok(request) => request,
             Err(error) => {

@@ -157,14 +157,6 @@ fn is_refusal(code: CUresult) -> bool {
 /// What is said to a request, but for a payload.
 type Answer = Result<Reply, NotDone>;
 
-/// The request is done, or its work must be over first.
-fn done_if(is_over: bool) -> Answer {
-    match is_over {
-        true => Ok(Reply::Done),
-        false => Err(NotDone::Busy),
-    }
-}
-
 impl Session {
     /// A tenant with nothing in its partition.
     pub(crate) fn new(
@@ -238,14 +230,14 @@ impl Session {
             let code = code.0;
             return Reply::Failed { code, message };
         }
-        self.lanes.set_room(self.quota.queued);
+        self.lanes.set_beyond(0);
         self.handle(request, payload, out)
     }
 
     /// Does what is asked for and wants no answer. `false`: not yet, work must be
     /// over first.
     pub(crate) fn handle_quietly(&mut self, request: &Request, payload: &[u8]) -> bool {
-        self.lanes.set_room(self.quota.queued + QUIET_IN_A_ROW);
+        self.lanes.set_beyond(QUIET_IN_A_ROW);
         match self.handle(request.clone(), payload, &mut Vec::new()) {
             Reply::Busy => return false,
             // Of several, the first.
@@ -299,6 +291,13 @@ impl Session {
             out.clear();
             return ended;
         }
+        // What the tenant waits for may wait for a thread that was retired.
+        let answer = match answer {
+            Err(NotDone::Busy) if self.failed.is_none() => self
+                .look_at_counters(false)
+                .and_then(|()| Err(NotDone::Busy)),
+            answer => answer,
+        };
         match answer {
             Ok(reply) => reply,
             Err(NotDone::Busy) => Reply::Busy,
@@ -440,18 +439,16 @@ impl Session {
             Request::StreamQuery { stream } => {
                 let is_idle = self.lanes.is_idle(stream)?;
                 let is_idle = is_idle.ok_or_else(|| no_handle("stream"))?;
-                self.look_at_counters(is_idle)?;
-                done_if(is_idle)
+                self.done_if(is_idle)
             }
             Request::StreamWait { stream, event } => {
                 let event = self.events.get(event).ok_or_else(|| no_handle("event"))?;
-                self.lanes.put(stream)?.wait_for(event)?;
+                self.lanes.put_mark(stream)?.wait_for(event)?;
                 Ok(Reply::Done)
             }
             _ => {
                 let is_idle = self.lanes.all_idle()?;
-                self.look_at_counters(is_idle)?;
-                done_if(is_idle)
+                self.done_if(is_idle)
             }
         }
     }
@@ -494,14 +491,13 @@ impl Session {
             }
             Request::EventRecord { event, stream } => {
                 let event = self.events.get(event).ok_or_else(missing)?;
-                let put = self.lanes.put(stream)?;
+                let put = self.lanes.put_mark(stream)?;
                 event.record(&put)?;
                 Ok(Reply::Done)
             }
             Request::EventQuery { event } => {
                 let is_over = self.events.get(event).ok_or_else(missing)?.is_over()?;
-                self.look_at_counters(is_over)?;
-                done_if(is_over)
+                self.done_if(is_over)
             }
             Request::EventElapsed { start, end } => {
                 let start = self.events.get(start).ok_or_else(missing)?;
@@ -560,9 +556,8 @@ impl Session {
         if !self.memory.is_block(address, Use::Allocation) {
             return Err(invalid("no allocation begins there"));
         }
-        if !self.lanes.all_idle()? {
-            return Err(NotDone::Busy);
-        }
+        let is_idle = self.lanes.all_idle()?;
+        self.done_if(is_idle)?;
         self.memory.give_back(address);
         Ok(Reply::Done)
     }
@@ -571,7 +566,7 @@ impl Session {
         if !self.memory.is_block(address, Use::Allocation) {
             return Err(invalid("no allocation begins there"));
         }
-        let stream = self.lanes.put(stream)?;
+        let stream = self.lanes.put_mark(stream)?;
         self.leaving.add(&self.device.context, &stream, address)?;
         drop(stream);
         self.memory.leave(address);
@@ -593,10 +588,7 @@ impl Session {
         let bytes = bytes.filter(|bytes| *bytes <= MAX_PAYLOAD as u64);
         let bytes = bytes.ok_or_else(|| invalid("more bytes than a message holds"))?;
         let is_ready = is_ready(&mut self.lanes, stream)?;
-        self.look_at_counters(is_ready)?;
-        if !is_ready {
-            return Err(NotDone::Busy);
-        }
+        self.done_if(is_ready)?;
         out.resize(bytes as usize, 0);
         self.read_place(from, self.place(from)?, out)?;
         Ok(Reply::Bytes)
@@ -674,10 +666,7 @@ impl Session {
     /// As [`Session::read`].
     fn read_staged(&mut self, stream: u32, from: Place, offset: u64) -> Answer {
         let is_ready = is_ready(&mut self.lanes, stream)?;
-        self.look_at_counters(is_ready)?;
-        if !is_ready {
-            return Err(NotDone::Busy);
-        }
+        self.done_if(is_ready)?;
         self.make_known(offset)?;
         let chunk = self.chunk(from, offset)?;
         let context = &self.device.context;
@@ -784,6 +773,14 @@ impl Session {
         Ok(Reply::Done)
     }
 
+    /// The request is done if this is over that it waits for, and nothing of it has failed.
+    fn done_if(&mut self, is_over: bool) -> Answer {
+        match is_over {
+            true => self.look_at_counters(true).map(|()| Reply::Done),
+            false => Err(NotDone::Busy),
+        }
+    }
+
     /// Reads the counters of threads that were retired: when what the tenant waits for
     /// is over, and now and then before. Others may wait in a loop for a thread that was
     /// retired; natively, a trap ends them too.
@@ -837,6 +834,7 @@ impl Session {
 fn lanes(device: &Device, partition: &Partition, quota: &Quota) -> Result<Lanes, DriverError> {
     let common = Common {
         streams: quota.streams,
+        queued: quota.queued,
         weight: quota.weight,
         context: device.context.clone(),
         quiet: Arc::clone(&device.quiet),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub const MAGIC: [u8; 8] = *b"ringfenc";
 
 /// The version of the messages. Both sides have the same one, or do not talk.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Bytes of a tenant's name at most.
 pub const NAME_BYTES: usize = 64;

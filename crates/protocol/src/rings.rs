@@ -60,6 +60,17 @@ impl RingChannel {
         &self.channel.end().staging
     }
 
+    /// Whether the manager asks for requests with replies alone: somebody waits until
+    /// all streams are idle, so there may be no room for one that it cannot refuse.
+    pub fn is_held(&self) -> bool {
+        self.channel.end().notice() != 0
+    }
+
+    /// Asks the tenant for requests with replies alone, or for that no longer.
+    pub fn hold(&self, is_held: bool) {
+        self.channel.end().set_notice(is_held.into());
+    }
+
     /// Whether the other side is gone.
     ///
     /// # Errors

@@ -7,12 +7,13 @@
 use crate::bell;
 use crate::error::Error;
 use crate::frames::{Consumer, Producer, length_of};
-use crate::layout::Layout;
+use crate::layout::{Layout, NOTICE};
 use crate::mapping::Mapping;
 use crate::peer::Peer;
 use crate::shared::{Lane, Shared, Side};
 use crate::staging::Staging;
 use crate::wait::{Spin, wait};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -57,6 +58,22 @@ impl Endpoint {
     /// The sizes of the shared memory.
     pub fn layout(&self) -> &Layout {
         &self.sender.producer.area().shared.layout
+    }
+
+    /// A word that one side sets and the other looks at now and then: at first 0. It
+    /// comes with no frame and in no order with them, and either side may write
+    /// anything into it.
+    pub fn notice(&self) -> u64 {
+        self.words()[NOTICE].load(Ordering::Relaxed)
+    }
+
+    /// Sets the word of [`Endpoint::notice`].
+    pub fn set_notice(&self, notice: u64) {
+        self.words()[NOTICE].store(notice, Ordering::Relaxed);
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        self.sender.producer.area().shared.mapping.words()
     }
 
     /// Ends this end's waits, from any thread.

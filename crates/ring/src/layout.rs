@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! page 0    bells: four words of 32 bits, 128 bytes apart
-//! page 1    positions: four words of 64 bits, 128 bytes apart
+//! page 1    positions: four words of 64 bits, 128 bytes apart; the notice
 //! page 2    the request ring: what the client sends
 //!   …       the reply ring: what the manager sends
 //!   …       the staging area: bulk data, in both directions
@@ -27,6 +27,8 @@ pub const MAX_RING: u64 = 64 << 20;
 pub const MAX_STAGING: u64 = 64 << 30;
 /// Bytes of a word of the shared memory.
 pub(crate) const WORD: u64 = 8;
+/// The notice: its place among the words of 64 bits behind page 0.
+pub(crate) const NOTICE: usize = (4 * APART / WORD) as usize;
 
 /// Which way the frames of a ring go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! Programs built by the pinned nvcc as tenants of a manager that owns the CPU
 //! device, one of them hostile.
 
+#[path = "tenants/gate.rs"]
+mod gate;
 #[path = "support/managers.rs"]
 mod managers;
 #[path = "tenants/printed.rs"]

@@ -309,7 +309,12 @@ impl Link {
             Ok(Reply::Failed { code, message }) => {
                 drop(wire);
                 self.note(code);
-                self.explain(code, &message);
+                // (`memory::take` tries that again.)
+                let is_tried_again =
+                    matches!(request, Request::Allocate { .. }) && !self.state.order.is_empty();
+                if !is_tried_again {
+                    self.explain(code, &message);
+                }
                 Err(CUresult(code))
             }
             Ok(Reply::Refused(why)) => {
@@ -341,7 +346,7 @@ impl Link {
         let mut wire = self.channel.lock();
         let wire = &mut *wire;
         let channel = wire.channel.as_mut().ok_or(gone)?;
-        if !wire.ahead.may_send(request) {
+        if channel.is_held() || !wire.ahead.may_send(request) {
             return Ok(false);
         }
         match Frame::send_quietly(channel, request, payload) {
@@ -354,12 +359,29 @@ impl Link {
     }
 
     /// Puts work into a stream: without waiting for the reply if the work cannot
-    /// fail as far as is known.
-    pub(crate) fn put(&self, request: &Request, cannot_fail: bool) -> Result<(), CUresult> {
-        match cannot_fail && self.send(request, &[])? {
-            true => Ok(()),
-            false => self.done(request),
+    /// fail as far as is known. `false`: not yet, and that may depend on what other
+    /// requests ask for.
+    pub(crate) fn put(&self, request: &Request, cannot_fail: bool) -> Result<bool, CUresult> {
+        if cannot_fail && self.send(request, &[])? {
+            return Ok(true);
         }
+        let patience = Patience::new();
+        loop {
+            match self.ask(request, &[], |_| {})? {
+                Reply::Done => return Ok(true),
+                // Others have work, or there is much in the stream: that ends by itself.
+                Reply::Busy if !self.is_held() => patience.pause(),
+                Reply::Busy => return Ok(false),
+                _ => return Err(self.astray()),
+            }
+        }
+    }
+
+    /// Whether somebody waits until all streams are idle, so that the manager puts one
+    /// piece of work at a time into each.
+    fn is_held(&self) -> bool {
+        let wire = self.channel.lock();
+        wire.channel.as_ref().is_some_and(RingChannel::is_held)
     }
 
     /// Notes whether this error is one that every call returns from now on.

@@ -129,9 +129,7 @@ fn allocate(link: &Link, size: u64) -> Result<u64, CUresult> {
     let bytes = size.checked_next_multiple_of(PAGE);
     let bytes = bytes.and_then(|bytes| bytes.checked_add(PAGE));
     let bytes = bytes.ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-    let Reply::Address(allocated) = link.wait(&Request::Allocate { size: bytes })? else {
-        return Err(link.astray());
-    };
+    let allocated = crate::memory::take(link, bytes)?;
     let address = allocated.next_multiple_of(PAGE);
     let made = clear(link, address, size).and_then(|()| protect(address, size, true));
     if let Err(code) = made {

@@ -12,16 +12,35 @@ use std::ffi::c_void;
 
 pub(crate) fn allocate(link: &Link, size: u64) -> Result<u64, CUresult> {
     enter(link)?;
-    match link.wait(&Request::Allocate { size })? {
-        Reply::Address(address) => {
-            link.state.allocations.lock().insert(address, size);
-            let mut contexts = link.state.contexts.lock();
-            if let Some(further) = contexts.get_mut(&current()) {
-                further.allocations.insert(address);
+    let address = take(link, size)?;
+    link.state.allocations.lock().insert(address, size);
+    let mut contexts = link.state.contexts.lock();
+    if let Some(further) = contexts.get_mut(&current()) {
+        further.allocations.insert(address);
+    }
+    Ok(address)
+}
+
+/// Takes memory, of which nothing is known here. What was freed in the order of a stream
+/// may still wait in this process: where there is too little memory, it is waited for.
+pub(crate) fn take(link: &Link, size: u64) -> Result<u64, CUresult> {
+    let order = &link.state.order;
+    loop {
+        let waits = !order.is_empty();
+        match link.wait(&Request::Allocate { size }) {
+            Ok(Reply::Address(address)) => return Ok(address),
+            Ok(_) => return Err(link.astray()),
+            Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) if waits || !order.is_empty() => {
+                match order.wait_all(link) {
+                    // (In a function that items wait for.)
+                    Err(CUresult::CUDA_ERROR_NOT_PERMITTED) => {
+                        return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+                    }
+                    waited => waited?,
+                }
             }
-            Ok(address)
+            Err(code) => return Err(code),
         }
-        _ => Err(link.astray()),
     }
 }
 

@@ -1,5 +1,9 @@
 //! What waits in this process before it can be sent: functions of the program in
-//! streams, copies of pinned memory, and all that comes behind those.
+//! streams, copies of pinned memory, what the manager has no room for while somebody
+//! waits until all streams are idle, and all that comes behind those.
+//!
+//! (A kernel may wait for something that the program puts into another stream later.
+//! So a call that puts work in must not wait until that kernel is over.)
 //!
 //! As long as there is nothing of the kind, work goes to the manager at once,
 //! and the manager keeps it in order. Else each piece of work is an item that
@@ -165,11 +169,26 @@ impl Order {
         let stream = request.stream().unwrap_or(0);
         if !self.is_held(stream) {
             crate::managed::before(link, &request)?;
-            link.put(&request, cannot_fail)?;
-            return Ok(None);
+            if link.put(&request, cannot_fail)? {
+                return Ok(None);
+            }
         }
         let task = sending(request, cannot_fail);
-        self.add(link, stream, None, false, task).map(Some)
+        let item = self.add(link, stream, None, false, task)?;
+        self.make_room(link);
+        Ok(Some(item))
+    }
+
+    /// Waits until no more than [`MOST`] items wait: natively, too, calls wait where
+    /// there is very much in a stream.
+    fn make_room(&self, link: &Link) {
+        if IS_CALLING.get() {
+            return;
+        }
+        let mut items = self.items.lock();
+        while items.all.len() > MOST && !link.is_lost.load(Ordering::Acquire) {
+            self.changed.wait_for(&mut items, LOOK);
+        }
     }
 
     /// As [`Order::put`], behind all that waits in this process, whatever its
@@ -333,6 +352,8 @@ impl Order {
     }
 }
 
+/// Items that wait in this process, at most, before calls that put in more wait, too.
+const MOST: usize = 4096;
 /// How often a thread that waits for items looks whether the connection is lost.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the thread that asks pauses before it asks again.
@@ -342,33 +363,28 @@ const LONGEST: Duration = Duration::from_micros(500);
 fn sending(request: Request, cannot_fail: bool) -> Task {
     Box::new(move |link| {
         crate::managed::before(link, &request)?;
-        link.put(&request, cannot_fail).map(|()| true)
+        link.put(&request, cannot_fail)
     })
 }
 
 /// Is over when the work is over that is in a stream: what a function of the
 /// program, or a copy of this process, waits for.
 pub(crate) fn fence(stream: u32) -> Task {
-    let mut event = None;
+    let (mut event, mut is_recorded) = (None, false);
     Box::new(move |link| {
         let event = match event {
             Some(event) => event,
-            None => {
-                let made = match link.wait(&Request::EventCreate { is_timed: false })? {
-                    Reply::Number(number) => number,
-                    _ => return Err(link.astray()),
-                };
-                event = Some(made);
-                link.put(
-                    &Request::EventRecord {
-                        event: made,
-                        stream,
-                    },
-                    true,
-                )?;
-                made
-            }
+            None => match link.wait(&Request::EventCreate { is_timed: false })? {
+                Reply::Number(number) => *event.insert(number),
+                _ => return Err(link.astray()),
+            },
         };
+        if !is_recorded {
+            is_recorded = link.put(&Request::EventRecord { event, stream }, true)?;
+            if !is_recorded {
+                return Ok(false);
+            }
+        }
         match link.is_over(&Request::EventQuery { event }) {
             Err(CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
             answer => {
