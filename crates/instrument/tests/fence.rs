@@ -508,6 +508,40 @@ fn accesses_in_shared_memory_have_one_fence_together() {
     assert_eq!(rooms(far).0, vec![4, 4]);
 }
 
+/// ptxas makes one load of four where it knows that they begin at a multiple of 16: the
+/// fence keeps what is known of the address, and arrays begin at such multiples.
+#[test]
+fn accesses_in_shared_memory_stay_as_aligned_as_they_are() {
+    let masks = |array: &str, statements: &str| {
+        let text = kernel(&format!(
+            ".shared .align 4 .b8 {array};\nmov.u32 %r3, rows;\n{statements}"
+        ));
+        let text = fence(&text, FenceForm::Mask).unwrap().text;
+        contained(statements, &text);
+        let raised = text.contains(".shared .align 16 .b8 rows");
+        let mask = |line: &str| {
+            let mask = line.trim().strip_prefix("and.b32 %__rf_s, %__rf_s, ")?;
+            mask.strip_suffix(";")?.parse::<i32>().ok()
+        };
+        (text.lines().filter_map(mask).collect::<Vec<_>>(), raised)
+    };
+    let two = "ld.shared.u32 %r1, [%r3+4]; ld.shared.u32 %r1, [%r3];";
+    let row = |bytes: u32| format!("mad.lo.s32 %r3, %r2, {bytes}, %r3;\n{two}");
+    assert_eq!(masks("rows[1024]", &row(64)), (vec![-16], true));
+    assert_eq!(masks("rows[1024]", &row(24)), (vec![-8], true));
+    assert_eq!(masks("rows[1024]", &row(4)), (vec![-4], true));
+    // Nothing is known of the index, or the first access is further on.
+    assert_eq!(
+        masks("rows[1024]", &format!("mov.u32 %r3, %r2;\n{two}")).0,
+        [-4]
+    );
+    let further = "ld.shared.u32 %r1, [%r3+24]; ld.shared.u32 %r1, [%r3+28];";
+    assert_eq!(masks("rows[1024]", further).0, [-8]);
+    // Arrays that are placed as they are declared: others could come to lie behind a gap.
+    assert_eq!(masks("rows[1020]", &row(64)), (vec![-4], false));
+    assert_eq!(masks("rows[48128]", &row(64)), (vec![-4], false));
+}
+
 #[test]
 fn an_enemys_text_is_refused() {
     // (The pointer is seen, so that its access has a fence.)

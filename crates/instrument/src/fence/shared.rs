@@ -6,6 +6,9 @@
 //! that stays in its block's shared memory, and keeps any other one there. A
 //! product of matrices in tiles, unrolled, has two fences in place of a hundred.
 //!
+//! Where it is known of the first address that it is a multiple of more than the accesses
+//! need, the fence keeps that: ptxas makes one load of four then.
+//!
 //! A block that has fewer bytes than that would end its kernel. Its threads retire
 //! there, so that the accesses need no guards: the registers that they load would
 //! keep what they held under a guard that does not hold, and so be alive all the
@@ -14,6 +17,7 @@
 use super::looks;
 use super::rewrite::{Body, Fence, Rewrite, SharedBase};
 use super::text::Accessed;
+use analysis::LowBits;
 use ptx::table::Role;
 use ptx::{Block, Instruction, Mnemonic, OperandKind, Statement};
 use rustc_hash::FxHashMap;
@@ -27,7 +31,7 @@ pub(super) struct Group {
     pub(super) least: i64,
     /// Bytes from there to the end of the last one.
     pub(super) bytes: u64,
-    /// What the first address is a multiple of.
+    /// What the first address is a multiple of in every program whose accesses are aligned.
     pub(super) alignment: u32,
     /// Index of the instruction that comes first.
     pub(super) first: usize,
@@ -58,6 +62,28 @@ struct Member {
     offset: i64,
     bytes: i64,
     alignment: u32,
+    /// Of the register that it goes by.
+    low: LowBits,
+}
+
+/// The most bytes that ptxas loads in place of several accesses.
+const WIDEST: u32 = 16;
+
+impl Member {
+    /// What the address at this distance from the register is a multiple of, as far as that
+    /// helps ptxas to load several at once.
+    fn multiple(&self, offset: i64) -> u32 {
+        let is_multiple = |of: &u32| {
+            let rest = self.low.modulo((*of).into());
+            let rest = rest.filter(|_| self.low.parameter.is_none());
+            rest.is_some_and(|rest| (offset + rest as i64).rem_euclid((*of).into()) == 0)
+        };
+        let powers = std::iter::successors(Some(WIDEST), |power| Some(power / 2));
+        powers
+            .take_while(|power| *power > 1)
+            .find(is_multiple)
+            .unwrap_or(1)
+    }
 }
 
 impl Groups {
@@ -94,7 +120,10 @@ impl Groups {
             number: self.count,
             least,
             bytes: (end - least) as u64,
-            alignment: members.iter().map(|m| m.alignment).max().unwrap_or(1),
+            alignment: members
+                .iter()
+                .map(|m| m.alignment)
+                .fold(first.multiple(least), u32::max),
             first: first.index,
         };
         self.count += 1;
@@ -198,6 +227,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
                 offset: address.offset,
                 bytes: i64::try_from(bytes).ok()?,
                 alignment: access.alignment.max(1),
+                low: body.analysis.low_bits(index as u32, access.operand),
             };
             let is_near = member.offset.abs() <= MOST && member.bytes <= MOST;
             found = Some((base, member)).filter(|_| is_near);

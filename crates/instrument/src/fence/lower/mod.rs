@@ -6,6 +6,7 @@
 //! refuses it by name. No line begins or ends elsewhere than before, so that
 //! refusals name lines of the program's text.
 
+mod aligned;
 mod barriers;
 mod frames;
 mod library;
@@ -25,8 +26,9 @@ use ptx::{Item, Module};
 type Rewrite = for<'a> fn(&Module<'a>, &mut Refusals<'_>) -> Option<String>;
 
 /// In this order. Frames are last: what stands before adds calls.
-const ALL: [Rewrite; 8] = [
+const ALL: [Rewrite; 9] = [
     linkage::own,
+    aligned::raise,
     workspace::pass,
     strides::constant,
     masks::constant,
