@@ -293,9 +293,9 @@ impl Session {
         }
         // What the tenant waits for may wait for a thread that was retired.
         let answer = match answer {
-            Err(NotDone::Busy) if self.failed.is_none() => self
-                .look_at_counters(false)
-                .and_then(|()| Err(NotDone::Busy)),
+            Err(NotDone::Busy) if self.failed.is_none() => {
+                self.look_at_counters(false).and(Err(NotDone::Busy))
+            }
             answer => answer,
         };
         match answer {

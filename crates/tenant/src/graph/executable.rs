@@ -102,7 +102,7 @@ pub(super) fn destroy(link: &'static Link, handle: u64) -> Answer {
     let removed = link.state.graphs.executables.lock().remove(&handle);
     let removed = removed.ok_or(INVALID)?;
     let stream = removed.stream.lock().take();
-    let stream = stream.filter(|stream| link.state.has_stream(*stream));
+    let stream = stream.map(|stream| link.state.standing_for(stream));
     for &object in &removed.objects {
         match stream {
             // What uses it may still be executed.
