@@ -15,6 +15,10 @@ __global__ void add(int *sum, int number) {
 }
 
 int main() {
+    // (Loading code may wait for what runs.)
+    cudaFuncAttributes attributes;
+    cudaFuncGetAttributes(&attributes, wait_for);
+    cudaFuncGetAttributes(&attributes, add);
     int *memory;
     cudaMalloc(&memory, 16);
     cudaMemset(memory, 0, 16);
