@@ -101,7 +101,12 @@ impl Lane {
             contained.add(&stream)?;
         }
         let marks = common.progress.watch(&stream, &common.stopper, turn);
-        common.quiet.watch(&stream, &common.stopper, &marks);
+        let known = Arc::downgrade(&marks);
+        // (The device's failure is noticed by who asks for something.)
+        let standing = move |stream: &Stream| known.upgrade()?.standing(stream).ok()?;
+        common
+            .quiet
+            .watch(&stream, &common.stopper, Box::new(standing));
         Ok(Lane {
             marks,
             stream,

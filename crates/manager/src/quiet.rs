@@ -22,10 +22,9 @@
 
 use crate::log;
 use crate::partition::{Stopper, Why};
-use crate::progress::Marks;
 use crate::streams::{Lent, Streams};
 use driver::DriverError;
-use driver::calls::Context;
+use driver::calls::{Context, Stream};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -46,11 +45,15 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// (cuda.h, `CU_LIMIT_STACK_SIZE`: 1 KiB on all devices).
 const LOCAL: u64 = 1024;
 
+/// How work in a stream gets on: a number that changes whenever some is over, and how many
+/// pieces are over when it changes next. `None`: there is none, or nobody can tell.
+pub(crate) type Standing = Box<dyn Fn(&Stream) -> Option<(u64, u64)> + Send>;
+
 /// A stream of a tenant.
 struct Watched {
     stream: Weak<Lent>,
     stopper: Weak<Stopper>,
-    marks: Weak<Marks>,
+    standing: Standing,
     outlasts: Option<Outlasts>,
 }
 
@@ -134,11 +137,11 @@ impl Quiet {
     }
 
     /// Counts a stream among those in which kernels run.
-    pub(crate) fn watch(&self, stream: &Arc<Lent>, stopper: &Arc<Stopper>, marks: &Arc<Marks>) {
+    pub(crate) fn watch(&self, stream: &Arc<Lent>, stopper: &Arc<Stopper>, standing: Standing) {
         self.watched.lock().push(Watched {
             stream: Arc::downgrade(stream),
             stopper: Arc::downgrade(stopper),
-            marks: Arc::downgrade(marks),
+            standing,
             outlasts: None,
         });
     }
@@ -195,9 +198,8 @@ impl Quiet {
         let now = Instant::now();
         let mut long = Vec::new();
         for watched in self.watched.lock().iter_mut() {
-            let known = watched.stream.upgrade().zip(watched.marks.upgrade());
-            // The device's failure is noticed by who asks for something.
-            let standing = known.and_then(|(stream, marks)| marks.standing(&stream).ok()?);
+            let stream = watched.stream.upgrade();
+            let standing = stream.and_then(|stream| (watched.standing)(&stream));
             let Some((done, pieces)) = standing else {
                 watched.outlasts = None;
                 continue;

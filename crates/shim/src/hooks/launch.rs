@@ -285,7 +285,7 @@ unsafe fn decided(
     }
     let kernel = runtime.modules().kernel_to_launch(function);
     if let Some(kernel) = &kernel {
-        find_limits(kernel);
+        prepare(kernel, function);
     }
     // SAFETY: the program's arguments.
     let block = unsafe { arguments.block() };
@@ -362,10 +362,16 @@ fn out_of_reach(runtime: &Runtime, function: u64) {
         .unhooked(function, UncheckedReason::LaunchPath);
 }
 
-/// Asks the device once how many threads a block of each copy may have: with
-/// its additional registers that may be fewer than of the original.
-fn find_limits(kernel: &Kernel) {
+/// Before the first launch of a kernel, whose handle this is: has the device load all of
+/// its copies, and asks how many threads a block of each may have: with its additional
+/// registers that may be fewer than of the original.
+fn prepare(kernel: &Kernel, function: u64) {
+    let mut is_first = true;
     for (build, copy) in kernel.copies_without_limit() {
+        if std::mem::take(&mut is_first) {
+            super::function::load(kernel.in_library(), function);
+        }
+        super::function::load(kernel.in_library(), copy);
         if let Some(threads) = most_threads(kernel.in_library(), copy) {
             kernel.set_limit(build, threads);
         }
