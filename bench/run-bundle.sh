@@ -70,9 +70,9 @@ opencl() {
 # One program at a time: several that share a GPU can bring NVIDIA's platform
 # (driver 580) to a stop, without Ringfence too.
 if [ "$what" = opencl ] || [ "$what" = suite ] || [ "$what" = all ]; then
-    opencl timeout --kill-after=10 120 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
+    opencl timeout --kill-after=10 240 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
         --ringfence "$here/ringfence" --json "$out/suite-opencl-gpu.json" --jobs 1 --timeout 30
-    opencl timeout --kill-after=10 120 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
+    opencl timeout --kill-after=10 240 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
         --ringfence "$here/ringfence" --set canary-checker=device --jobs 1 --timeout 30
 fi
 
