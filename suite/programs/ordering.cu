@@ -54,8 +54,8 @@ __constant__ int weights[4];
 
 __global__ void weigh(int *to) { to[0] = weights[0] + 10 * weights[1] + 100 * weights[2] + 1000 * weights[3]; }
 
-/// Loads all code. A driver that loads a kernel when it is first launched may wait for what
-/// runs, and here that waits for the host (CUDA C++ Programming Guide, lazy loading).
+/// Loads all code. A driver that loads a kernel at its first launch may wait until the
+/// device is idle, and here kernels wait for the host (CUDA C++ Programming Guide, lazy loading).
 static void load() {
     const void *kernels[] = {(void *)late, (void *)add, (void *)fill,     (void *)sum,
                              (void *)set,  (void *)weigh, (void *)wait_for};

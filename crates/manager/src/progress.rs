@@ -10,8 +10,8 @@
 //! Who waits until all streams are idle looks at the marks, too: it sees whether a
 //! kernel runs for long, or many follow one another ([`crate::quiet`]).
 //!
-//! On the CPU device, streams share the processors fairly, so there is no such
-//! thread unless a time is asked for.
+//! On the CPU device, streams share the processors fairly, so no thread
+//! looks at the marks unless a time is asked for.
 
 use crate::budget::{Budget, Role, Seen, Work};
 use crate::fair::{Pieces, Share};

@@ -36,10 +36,10 @@ const FIRST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(250);
 /// How long to poll the streams without a pause.
 const SPIN: Duration = Duration::from_micros(100);
-/// Budgets that all has together that was put into a stream before somebody waited.
-const QUEUE: u32 = 4;
 /// The pause after that.
 const PAUSE: Duration = Duration::from_micros(50);
+/// Budgets in all for what was put into a stream before somebody waited.
+const QUEUE: u32 = 4;
 
 /// Bytes of local memory for each thread that contexts have room for at first
 /// (cuda.h, `CU_LIMIT_STACK_SIZE`: 1 KiB on all devices).
@@ -57,7 +57,7 @@ struct Watched {
     outlasts: Option<Outlasts>,
 }
 
-/// Of a stream that was not idle at the end of a window.
+/// How long a stream has not been idle at the ends of windows.
 #[derive(Clone, Copy)]
 struct Outlasts {
     /// The end of the first window since it was last seen idle.
@@ -81,7 +81,8 @@ impl Outlasts {
         }
     }
 
-    /// Whether its kernels are ended. So many pieces are over when any is.
+    /// Whether its kernels are ended. `pieces` is how many of its pieces of work are over
+    /// when `done` changes next.
     fn is_too_long(&self, now: Instant, pieces: u64, budget: Duration) -> bool {
         let pieces = u32::try_from(pieces).unwrap_or(u32::MAX);
         let limit = budget.saturating_mul(pieces);
@@ -330,8 +331,8 @@ mod tests {
 
     const BUDGET: Duration = Duration::from_secs(5);
 
-    /// Looks at the end of windows at these times, in milliseconds, at which so many pieces
-    /// were over; after which of them kernels are ended that are marked so far apart.
+    /// At the end of which window kernels are ended. `looks` are the ends of windows in
+    /// milliseconds, with what is over then; `apart` is how many pieces a mark stands for.
     fn ended(looks: &[(u64, u64)], apart: u64) -> Option<usize> {
         let start = Instant::now();
         let mut outlasts = None;

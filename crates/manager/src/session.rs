@@ -773,7 +773,8 @@ impl Session {
         Ok(Reply::Done)
     }
 
-    /// The request is done if this is over that it waits for, and nothing of it has failed.
+    /// The answer to a request that waits for work: done when that is over, unless threads
+    /// of it have failed; until then [`NotDone::Busy`].
     fn done_if(&mut self, is_over: bool) -> Answer {
         match is_over {
             true => self.look_at_counters(true).map(|()| Reply::Done),

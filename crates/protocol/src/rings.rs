@@ -60,13 +60,13 @@ impl RingChannel {
         &self.channel.end().staging
     }
 
-    /// Whether the manager asks for requests with replies alone: somebody waits until
-    /// all streams are idle, so there may be no room for one that it cannot refuse.
+    /// Whether the tenant is to send only requests with replies: somebody waits until all
+    /// streams are idle, and there may be no room for a request that cannot be refused.
     pub fn is_held(&self) -> bool {
         self.channel.end().notice() != 0
     }
 
-    /// Asks the tenant for requests with replies alone, or for that no longer.
+    /// Tells the tenant whether to send only requests with replies.
     pub fn hold(&self, is_held: bool) {
         self.channel.end().set_notice(is_held.into());
     }

@@ -359,8 +359,9 @@ impl Link {
     }
 
     /// Puts work into a stream: without waiting for the reply if the work cannot
-    /// fail as far as is known. `false`: not yet, and that may depend on what other
-    /// requests ask for.
+    /// fail as far as is known. `false`: the manager has no room for it while somebody
+    /// waits until all streams are idle. A kernel may wait for what other requests put in,
+    /// so these must not wait for this one.
     pub(crate) fn put(&self, request: &Request, cannot_fail: bool) -> Result<bool, CUresult> {
         if cannot_fail && self.send(request, &[])? {
             return Ok(true);

@@ -6,13 +6,13 @@
 //! that stays in its block's shared memory, and keeps any other one there. A
 //! product of matrices in tiles, unrolled, has two fences in place of a hundred.
 //!
-//! Where it is known of the first address that it is a multiple of more than the accesses
-//! need, the fence keeps that: ptxas makes one load of four then.
-//!
 //! A block that has fewer bytes than that would end its kernel. Its threads retire
 //! there, so that the accesses need no guards: the registers that they load would
 //! keep what they held under a guard that does not hold, and so be alive all the
 //! time.
+//!
+//! Where the first address is known to be more aligned than the accesses need, the mask
+//! of the fence keeps that alignment, and ptxas merges loads of neighbours into one.
 
 use super::looks;
 use super::rewrite::{Body, Fence, Rewrite, SharedBase};
@@ -66,8 +66,8 @@ struct Member {
     low: LowBits,
 }
 
-/// The most bytes that ptxas loads in place of several accesses.
-const WIDEST: u32 = 16;
+/// The most bytes that one instruction loads: ptxas merges as many.
+pub(super) const WIDEST: u32 = 16;
 
 impl Member {
     /// What the address at this distance from the register is a multiple of, as far as that

@@ -1,20 +1,18 @@
 //! Arrays in shared memory begin at multiples of 16 bytes.
 //!
-//! ptxas places them so where it likes, and then loads four words of a row at once. A
-//! fence hides from it where an address comes from. So the pass says what addresses are
-//! multiples of ([`super::super::shared`]), for which the arrays have to be declared so. (A
-//! product of matrices in tiles takes 1.25 of its native time without, and 1.03 with it:
-//! H200, CUDA 13.0.)
+//! Without a fence, ptxas chooses the alignment of arrays itself, and merges loads of four
+//! words of a row into one. Behind a fence it does not know which array an address is in.
+//! So fences keep the alignment that the analysis finds ([`super::super::shared`]), and for
+//! that the arrays have to be declared with it. (A product of matrices in tiles takes 1.25
+//! of its native time without, and 1.03 with it: H200, CUDA 13.0.)
 
 use super::super::refuse::Refusals;
+use super::super::shared::WIDEST;
 use ptx::{Edits, Function, Linkage, Module, Statement, Variable, VariableSpace};
 
-/// The most that one instruction loads, in bytes.
-const WIDEST: u32 = 16;
-
-/// Bytes that are declared in all, at most, for a kernel whose arrays are aligned: what a
-/// block has (CUDA C++ Programming Guide, table of compute capabilities), less what gaps
-/// could take.
+/// Bytes that a kernel's variables have in all, at most, if they are aligned: clearly less
+/// than the 48 KiB that a block has without asking (CUDA C++ Programming Guide, table of
+/// compute capabilities).
 const MOST: u64 = 40 << 10;
 
 /// Raises the alignment of the arrays.
@@ -75,11 +73,10 @@ fn bytes(variables: &[&Variable<'_>]) -> u64 {
 /// Raises the alignment of an array that is a multiple of the widest load.
 fn align(array: &Variable<'_>, source: &str, edits: &mut Edits) {
     const ALIGN: &str = ".align";
-    let is_whole = array
-        .size()
-        .is_some_and(|size| size > 0 && size.is_multiple_of(WIDEST.into()));
+    let is_whole = |size: u64| size > 0 && size.is_multiple_of(WIDEST.into());
     let is_own = matches!(array.linkage, Linkage::Local | Linkage::Visible);
-    let Some(declared) = array.align.filter(|align| *align < WIDEST) else {
+    let declared = array.align.filter(|align| *align < WIDEST);
+    let Some(declared) = declared.filter(|_| is_own && array.size().is_some_and(is_whole)) else {
         return;
     };
     let (start, end) = (array.span.start, array.name_span.start);
@@ -87,9 +84,7 @@ fn align(array: &Variable<'_>, source: &str, edits: &mut Edits) {
     let number = declared.to_string();
     let found = before.find(ALIGN).map(|at| at + ALIGN.len());
     let found = found.and_then(|at| Some(at + before[at..].find(&number)?));
-    let Some(at) = found.filter(|_| is_whole && is_own) else {
-        return;
-    };
+    let Some(at) = found else { return };
     let at = start + at as u32;
     edits.replace(
         ptx::Span {
