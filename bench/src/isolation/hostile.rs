@@ -87,7 +87,7 @@ pub fn run(bench: &Bench<'_>, neighbour: &mut Neighbour, group: &str, name: &str
         ensure!(
             sum(&program, "attempts ") > 0,
             "the attacker made no attempt: {}",
-            program.error()
+            program.errors().join("; ")
         );
         add(&mut made, &program);
         if made.attempts >= ATTEMPTS {

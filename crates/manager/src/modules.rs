@@ -47,6 +47,9 @@ pub(crate) struct Kernel {
     /// What its module has in common with others.
     pub(crate) uses: Vec<Limit>,
     pub(crate) ends: Ends,
+    /// Bytes of dynamic shared memory that a launch must have, so that each block has as
+    /// much as its code takes for granted (`model::layout::fence::ROOM`).
+    pub(crate) least_shared: u32,
 }
 
 /// A module that is not loaded.
@@ -211,8 +214,12 @@ pub(crate) fn load(into: &mut Into<'_>, contained: &Contained) -> Result<Loaded,
     });
     let loaded = placed.and_then(|uses| {
         let kernels = contained.kernels.iter().map(|entry| {
+            let function = function(&device.context, into.quiescent, &module, &entry.name)?;
+            let fixed = function.attribute(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+            let fixed = u32::try_from(fixed).unwrap_or_default();
             Ok(Kernel {
-                function: function(&device.context, into.quiescent, &module, &entry.name)?,
+                function,
+                least_shared: entry.room.saturating_sub(fixed),
                 name: entry.name.clone(),
                 parameters: entry.parameters.clone(),
                 parameter_bytes: entry.parameter_bytes,

@@ -12,13 +12,12 @@
 //!   path has L instructions, where a call counts as the steps of its callee.
 //!   An activation passes at most 2^k counted looks, with at most L steps before,
 //!   between and after them: (2^k + 1) (L + a look) steps.
-//! * A *strip* is a loop that does not look, but counts its passes ahead: a limit
-//!   sets a counter to a number from 1 to K; then comes the loop, which only the
-//!   limit leads into, and only at its first instruction; at its last, the counter
-//!   is decremented, and the loop goes back where it is not zero. Nothing between
-//!   writes the counter, or looks. So each limit is followed by K passes at most,
-//!   and by as many times the instructions of the loop. It is taken for a piece of
-//!   code of so many instructions, without the branch back.
+//! * A *strip* is a loop that does not look, and has K passes at most. A limit sets a
+//!   counter to K; then comes the loop, which only the limit leads into, and only at its
+//!   first instruction; at its last, the counter is decremented, and the loop goes back
+//!   at most where it is not zero. Nothing between writes the counter, or looks. Or its
+//!   passes are counted before it begins (`counted`). It is taken for a piece of code of
+//!   K times its instructions, without the branch back.
 //! * Calls lead to no function that is called already (`function`), so these
 //!   bounds add up from the leaves. A callee that looks where it begins does not
 //!   return: the path ends there. That bounds trees of calls, too.
@@ -33,6 +32,7 @@
 //! by a look, so that a thread waits in one of them at most.
 
 use super::Errors;
+use super::counted;
 use super::flow::Flow;
 use super::idiom::{self, Idiom};
 use super::intro::{Intro, names};
@@ -162,7 +162,7 @@ fn prepared(
 }
 
 /// Whether an instruction may write a register, guarded or not.
-fn mentions_written(flow: &Flow<'_, '_>, index: usize, name: &str) -> bool {
+pub(super) fn mentions_written(flow: &Flow<'_, '_>, index: usize, name: &str) -> bool {
     let instruction = flow.steps[index].instruction;
     let info = ptx::table::classify(instruction);
     let is_call = instruction.opcode.mnemonic() == Mnemonic::Call;
@@ -265,7 +265,20 @@ impl<'f, 'm, 'a> Graph<'f, 'm, 'a> {
                 graph.strips.insert(first, (end, *most));
             }
         }
+        graph.counted(source);
         graph
+    }
+
+    /// Finds loops whose passes are counted before they begin.
+    fn counted(&mut self, source: &str) {
+        for found in counted::loops(self.flow, self.first, source) {
+            let counted::Counted {
+                first, end, passes, ..
+            } = found;
+            if !self.is_look[first..end].contains(&true) {
+                self.strips.entry(first).or_insert((end, passes));
+            }
+        }
     }
 
     /// Whether the instructions from a limit to the branch back are a strip: only

@@ -4,6 +4,7 @@
 //! A branch whose label is not found makes the text one that is not contained;
 //! an operand without a role is read.
 
+use super::idiom;
 use ptx::table::Role;
 use ptx::{Block, Function, Instruction, Mnemonic, Modifier, OperandKind, Statement};
 use ptx::{Variable, VariableSpace};
@@ -28,6 +29,8 @@ pub(super) struct Step<'m, 'a> {
     pub(super) is_lost: bool,
     /// A label that something names is directly before it.
     pub(super) has_label: bool,
+    /// It goes to where threads retire, if they must end: for all else, it exits.
+    pub(super) retires: bool,
 }
 
 /// A body.
@@ -59,7 +62,11 @@ struct Scope<'a> {
 
 impl<'m, 'a> Flow<'m, 'a> {
     /// Of a function with a body.
-    pub(super) fn of(function: &'m Function<'a>, body: &'m Block<'a>) -> Flow<'m, 'a> {
+    pub(super) fn of(
+        function: &'m Function<'a>,
+        body: &'m Block<'a>,
+        source: &str,
+    ) -> Flow<'m, 'a> {
         let mut flow = Flow {
             steps: Vec::new(),
             registers: CARRY + 1,
@@ -93,7 +100,20 @@ impl<'m, 'a> Flow<'m, 'a> {
                 step.has_label = true;
             }
         }
+        for index in 0..flow.steps.len() {
+            if idiom::retires(&flow, index, source) {
+                let step = &mut flow.steps[index];
+                (step.next, step.retires) = (vec![index + 1], true);
+            }
+        }
         flow
+    }
+
+    /// Whether instructions are in one scope, where a name is one register.
+    pub(super) fn is_one_scope(&self, indices: std::ops::Range<usize>) -> bool {
+        let mut scopes = self.steps[indices].iter().map(|step| step.scope);
+        let first = scopes.next();
+        scopes.all(|scope| Some(scope) == first)
     }
 
     /// Where the labels stand that an instruction or a table names. (Others are
@@ -243,6 +263,7 @@ impl<'m, 'a> Flow<'m, 'a> {
             next: Vec::new(),
             is_lost: false,
             has_label: false,
+            retires: false,
         });
     }
 

@@ -8,13 +8,14 @@ use super::known::{Known, Registers, Rows, Space as Within};
 use super::names::{Outside, halved};
 use super::variables::Variables;
 use super::{Errors, lanes, rows};
-use model::layout::fence::{self as layout, EXTENT, REACH, STACK};
+use model::layout::fence::{self as layout, EXTENT, REACH, ROOM, STACK};
 use ptx::table::{Access, Extent, Info, Role, Space};
 use ptx::{
     Address, Block, Function, Instruction, Mnemonic, Modifier, Module, OperandKind, Span,
     Statement, VariableSpace,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// The functions of a module, by name.
@@ -123,16 +124,16 @@ impl<'a> Functions<'a> {
         found
     }
 
-    /// Judges one function; answers whether it may access shared memory.
-    /// `sequences` says which accesses are contained, because the sequence that
+    /// Judges one function; if it may access shared memory, answers how many bytes of
+    /// it each block must have. `sequences` says which accesses are contained, because the sequence that
     /// they are in is known.
     pub(super) fn judge(
         &self,
         function: &Function<'a>,
         variables: &Rc<Variables<'a>>,
-        sequences: &Sequences,
+        sequences: &Sequences<'a>,
         errors: &mut Errors<'_>,
-    ) -> bool {
+    ) -> Option<u64> {
         let linkage = function.linkage;
         // (What is declared and not defined is never called.)
         let is_own = matches!(linkage, ptx::Linkage::Local | ptx::Linkage::Visible);
@@ -159,6 +160,8 @@ impl<'a> Functions<'a> {
             functions: self,
             sequences,
             accesses_shared: false,
+            moving: FxHashMap::default(),
+            room: Cell::new(0),
             errors,
         };
         for parameter in function.parameters.iter().chain(&function.returns) {
@@ -209,7 +212,7 @@ impl<'a> Functions<'a> {
                 );
             }
         }
-        body.accesses_shared
+        body.accesses_shared.then_some(body.room.get())
     }
 }
 
@@ -300,8 +303,13 @@ struct Body<'x, 't, 'a> {
     /// No scope was seen so far.
     is_head: bool,
     functions: &'x Functions<'a>,
-    sequences: &'x Sequences,
+    sequences: &'x Sequences<'a>,
     accesses_shared: bool,
+    /// Instructions that move an address in the partition through a loop whose passes are
+    /// counted: how far, and what the address was a multiple of before.
+    moving: FxHashMap<u32, (i64, u32)>,
+    /// Bytes of shared memory that are taken for granted.
+    room: Cell<u64>,
     errors: &'x mut Errors<'t>,
 }
 
@@ -395,6 +403,7 @@ impl<'a> Body<'_, '_, 'a> {
         let errors = self.errors.list.len();
         loop {
             self.registers.restart();
+            self.moving.clear();
             self.is_head = true;
             self.block(block);
             match self.registers.invariants.walked() {
@@ -471,6 +480,10 @@ impl<'a> Body<'_, '_, 'a> {
             );
         }
         self.special_registers(instruction);
+        let limits = self.sequences.limits.get(&instruction.span.start);
+        for (register, most) in limits.into_iter().flatten() {
+            self.registers.limit(register, *most);
+        }
         let is_exempt = self.sequences.exempt.contains(&instruction.span.start);
         if let Err(message) = lanes::judge(instruction, &self.registers)
             && !is_exempt
@@ -501,6 +514,23 @@ impl<'a> Body<'_, '_, 'a> {
                 .at(instruction.span, "a jump whose index is not bounded");
         }
         self.results(instruction, is_exempt);
+        self.enter(instruction);
+    }
+
+    /// Takes in that a loop is entered whose passes are counted: a register that is an
+    /// address in the partition is near it all through the loop.
+    fn enter(&mut self, branch: &Instruction<'a>) {
+        let sequences = self.sequences;
+        for moving in sequences
+            .entries
+            .get(&branch.span.start)
+            .into_iter()
+            .flatten()
+        {
+            if let Known::Address(multiple) = self.registers.known(moving.register) {
+                self.moving.insert(moving.at, (moving.way, multiple));
+            }
+        }
     }
 
     /// What an instruction makes of the registers that it writes.
@@ -515,7 +545,7 @@ impl<'a> Body<'_, '_, 'a> {
         );
         let is_always = instruction.guard.is_none();
         let made: Vec<Known> = match (is_name, halved(instruction)) {
-            (true, _) => vec![self.registers.result(instruction, &self.variables)],
+            (true, _) => vec![self.result(instruction)],
             (false, Some(wide)) => vec![self.registers.known(wide).low_half(), Known::Nothing],
             (false, None) => vec![Known::Nothing; written.len()],
         };
@@ -530,6 +560,14 @@ impl<'a> Body<'_, '_, 'a> {
             if is_head && is_only && is_name && is_always && name.starts_with(OWN) {
                 self.registers.fix(name);
             }
+        }
+    }
+
+    /// What an instruction makes of the only register that it writes.
+    fn result(&self, instruction: &Instruction<'a>) -> Known {
+        match self.moving.get(&instruction.span.start) {
+            Some((way, multiple)) => self.registers.moved(instruction, *way, *multiple),
+            None => self.registers.result(instruction, &self.variables),
         }
     }
 
@@ -760,7 +798,7 @@ impl<'a> Body<'_, '_, 'a> {
                 end.is_some_and(|end| end <= bytes)
                     && place.offset % i64::from(place.alignment) == 0
                     && place.alignment <= multiple
-                    && room.max(self.registers.room) >= bytes
+                    && (room.max(self.registers.room) >= bytes || self.has_room(bytes))
             }
             (
                 Space::Local | Space::Const | Space::Param,
@@ -780,6 +818,16 @@ impl<'a> Body<'_, '_, 'a> {
             }
             _ => false,
         }
+    }
+
+    /// Takes for granted that a block has so many bytes of shared memory, if that is
+    /// allowed.
+    fn has_room(&self, bytes: u64) -> bool {
+        let is_allowed = bytes <= ROOM;
+        if is_allowed {
+            self.room.set(self.room.get().max(bytes));
+        }
+        is_allowed
     }
 
     /// An access in global memory.

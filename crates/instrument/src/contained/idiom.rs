@@ -6,7 +6,7 @@
 
 use super::flow::Flow;
 use model::layout::fence::{RESERVED_SHARED, STOP, VARIABLE, stop};
-use ptx::{Instruction, OperandKind};
+use ptx::{Instruction, Mnemonic, OperandKind};
 
 /// The most passes of a counted look between two that load the word.
 pub(super) const MOST_PASSES: u64 = 1024;
@@ -19,9 +19,11 @@ pub(super) enum Idiom<'a> {
     LookUnless(&'a str),
     /// A look at each pass of so many.
     Counted(u64),
-    /// Counts the passes of a strip ahead: from one to so many.
+    /// Where threads retire, out of line.
+    Retired,
+    /// The passes of a strip are so many at most.
     Limit(u64),
-    /// Goes back to this instruction, where the passes counted ahead are not over.
+    /// Goes back to this instruction, where they are not over.
     Again(usize),
     /// The head of a kernel: a look where the grid has so many blocks or more;
     /// and whether it clears shared memory.
@@ -45,6 +47,7 @@ pub(super) fn at<'a>(
     let (idiom, length) = reader
         .look()
         .or_else(|| reader.counted())
+        .or_else(|| reader.retired())
         .or_else(|| reader.limit())
         .or_else(|| reader.again())
         .or_else(|| reader.entry())
@@ -66,16 +69,8 @@ impl<'a> Reader<'_, '_, 'a, '_> {
             .map(|step| step.instruction)
     }
 
-    /// The text of an instruction with one blank for each gap.
-    fn text(&self, at: usize) -> String {
-        let text = self
-            .instruction(at)
-            .map_or("", |instruction| instruction.span.text(self.source));
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    }
-
     fn is(&self, at: usize, expected: &str) -> bool {
-        self.text(at) == expected
+        text(self.flow, self.index + at, self.source) == expected
     }
 
     fn are<T: AsRef<str>>(&self, from: usize, expected: &[T]) -> bool {
@@ -96,17 +91,23 @@ impl<'a> Reader<'_, '_, 'a, '_> {
     fn loads(&self, from: usize, guard: &str) -> bool {
         let load = format!("{guard}ld.volatile.global.u32 %__rf_word, [%__rf_stop];");
         let lines = [load, HALT.to_owned()];
-        self.are(from, &lines) && self.are(from + 2, &retires())
+        self.are(from, &lines) && self.retires(from + 2)
+    }
+
+    /// Whether it goes to where threads retire, if they must end.
+    fn retires(&self, at: usize) -> bool {
+        let step = self.flow.steps.get(self.index + at);
+        step.is_some_and(|step| step.retires)
     }
 
     fn look(&self) -> Option<(Idiom<'a>, usize)> {
         let guard = self.instruction(0)?.guard;
         match guard {
-            None => self.loads(0, "").then_some((Idiom::Look, 4)),
+            None => self.loads(0, "").then_some((Idiom::Look, LOOK)),
             Some(guard) if guard.negated => {
                 let text = format!("@!{} ", guard.register);
                 let found = self.loads(0, &text);
-                found.then_some((Idiom::LookUnless(guard.register), 4))
+                found.then_some((Idiom::LookUnless(guard.register), LOOK))
             }
             Some(_) => None,
         }
@@ -123,17 +124,18 @@ impl<'a> Reader<'_, '_, 'a, '_> {
             "setp.eq.s32 %__rf_due, %__rf_phase, 0;".to_owned(),
         ];
         let is_so = self.are(0, &lines) && self.loads(3, "@%__rf_due ");
-        is_so.then_some((Idiom::Counted(passes), 7))
+        is_so.then_some((Idiom::Counted(passes), 3 + LOOK))
+    }
+
+    fn retired(&self) -> Option<(Idiom<'a>, usize)> {
+        self.are(0, &retired()).then_some((Idiom::Retired, 2))
     }
 
     fn limit(&self) -> Option<(Idiom<'a>, usize)> {
         let most = u64::try_from(self.last_integer(0)?).ok()?;
-        let lines = [
-            format!("min.u32 %__rf_rest, %__rf_ahead, {most};"),
-            "add.s32 %__rf_rest, %__rf_rest, 1;".to_owned(),
-        ];
-        let is_so = most < u64::from(u32::MAX) && self.are(0, &lines);
-        is_so.then_some((Idiom::Limit(most + 1), 2))
+        let is_so = (1..=u64::from(u32::MAX)).contains(&most)
+            && self.is(0, &format!("mov.u32 %__rf_rest, {most};"));
+        is_so.then_some((Idiom::Limit(most), 1))
     }
 
     fn again(&self) -> Option<(Idiom<'a>, usize)> {
@@ -141,9 +143,11 @@ impl<'a> Reader<'_, '_, 'a, '_> {
             OperandKind::Name(label) => label,
             _ => return None,
         };
+        // (What else must hold, for it to go back, is the program's.)
+        let also = self.instruction(1)?.operands.last()?.span.text(self.source);
         let lines = [
             "add.s32 %__rf_rest, %__rf_rest, -1;".to_owned(),
-            "setp.ne.s32 %__rf_more, %__rf_rest, 0;".to_owned(),
+            format!("setp.ne.and.s32 %__rf_more, %__rf_rest, 0, {also};"),
             format!("@%__rf_more bra {label};"),
         ];
         let behind = self.index + 3;
@@ -172,8 +176,8 @@ impl<'a> Reader<'_, '_, 'a, '_> {
         let clearing = clearing();
         let clears = self.are(middle, &clearing);
         let end = middle + if clears { clearing.len() } else { 0 };
-        let is_whole = self.are(end, &retires());
-        is_whole.then_some((Idiom::Entry { blocks, clears }, end + 2))
+        let is_whole = self.retires(end);
+        is_whole.then_some((Idiom::Entry { blocks, clears }, end + 1))
     }
 
     fn frame(&self) -> Option<(Idiom<'a>, usize)> {
@@ -255,14 +259,39 @@ const PASS: &str = "add.s32 %__rf_passes, %__rf_passes, 1;";
 
 const HALT: &str = "setp.ne.s32 %__rf_halt, %__rf_word, 0;";
 
-fn retires() -> [String; 2] {
+/// Instructions of a look.
+const LOOK: usize = 3;
+
+/// Where threads retire: it counts them.
+fn retired() -> [String; 2] {
     [
-        format!(
-            "@%__rf_halt red.global.add.u64 [%__rf_stop+{}], 1;",
-            stop::RETIRED
-        ),
-        "@%__rf_halt exit;".to_owned(),
+        format!("red.global.add.u64 [%__rf_stop+{}], 1;", stop::RETIRED),
+        "exit;".to_owned(),
     ]
+}
+
+/// The text of an instruction with one blank for each gap; empty if there is none.
+pub(super) fn text(flow: &Flow<'_, '_>, index: usize, source: &str) -> String {
+    let step = flow.steps.get(index);
+    let text = step.map_or("", |step| step.instruction.span.text(source));
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether an instruction is a branch of threads that must end, and goes to where they
+/// retire.
+pub(super) fn retires(flow: &Flow<'_, '_>, index: usize, source: &str) -> bool {
+    let step = &flow.steps[index];
+    let is_halt = |guard: ptx::Guard<'_>| guard.register == "%__rf_halt" && !guard.negated;
+    if step.instruction.opcode.mnemonic() != Mnemonic::Bra
+        || !step.instruction.guard.is_some_and(is_halt)
+    {
+        return false;
+    }
+    let [count, exit] = retired();
+    let mut others = step.next.iter().filter(|to| **to != index + 1);
+    let is_there =
+        |to: &usize| text(flow, *to, source) == count && text(flow, to + 1, source) == exit;
+    step.next.len() == 2 && others.all(is_there)
 }
 
 /// The number of blocks: less than 2^31 times 2^16 times 2^16.

@@ -5,6 +5,7 @@
 //! of the text: it ends with the first label, branch or call that is not part
 //! of a known sequence ([`super::idiom`]), and no branch leads back into it.
 
+use super::counted;
 use super::flow::Flow;
 use super::idiom::{self, Idiom};
 use ptx::table::Space;
@@ -55,6 +56,7 @@ pub(super) fn read<'a>(flow: &Flow<'_, 'a>, source: &str) -> Intro<'a> {
                 }
                 Idiom::Frame { .. }
                 | Idiom::Counted(_)
+                | Idiom::Retired
                 | Idiom::LookUnless(_)
                 | Idiom::Limit(_)
                 | Idiom::Again(_) => break,
@@ -142,19 +144,50 @@ impl Intro<'_> {
 /// What of a body is known before its instructions are judged, by where they begin
 /// in the text.
 #[derive(Default)]
-pub(super) struct Sequences {
+pub(super) struct Sequences<'a> {
     /// The instructions of known sequences: what they access is known.
     pub(super) exempt: FxHashSet<u32>,
     /// The first instruction behind the head of the body. (What stands before is
     /// executed once, in the order of the text, apart from loops of known
     /// sequences.)
     pub(super) head_end: u32,
+    /// Where loops are entered whose passes are counted, with the registers that they
+    /// move: by the branch before each.
+    pub(super) entries: FxHashMap<u32, Vec<Moving<'a>>>,
+    /// Registers that are within a limit, either way, all through such a loop: by its first
+    /// instruction.
+    pub(super) limits: FxHashMap<u32, Vec<(&'a str, i64)>>,
+}
+
+/// A register that is moved in a loop whose passes are counted.
+pub(super) struct Moving<'a> {
+    /// Where the instruction begins that does.
+    pub(super) at: u32,
+    pub(super) register: &'a str,
+    /// How far all passes move it, either way, at most.
+    pub(super) way: i64,
 }
 
 /// The known sequences of a body, and its head.
-pub(super) fn sequences(flow: &Flow<'_, '_>, intro: &Intro<'_>, source: &str) -> Sequences {
+pub(super) fn sequences<'a>(flow: &Flow<'_, 'a>, intro: &Intro<'_>, source: &str) -> Sequences<'a> {
     let first = flow.steps.get(intro.end);
+    let begins = |at: usize| flow.steps[at].instruction.span.start;
+    let entry = |found: &counted::Counted<'a>| {
+        let moved = found.moved(flow, source).into_iter();
+        let moving = moved.map(|moved| Moving {
+            at: begins(moved.at),
+            register: moved.register,
+            way: moved.way,
+        });
+        (begins(found.first - 1), moving.collect())
+    };
+    let loops = counted::loops(flow, intro.end, source);
     Sequences {
+        entries: loops.iter().map(entry).collect(),
+        limits: loops
+            .iter()
+            .map(|found| (begins(found.first), found.limits(flow, source)))
+            .collect(),
         exempt: exempt(flow, intro, source),
         head_end: first.map_or(u32::MAX, |step| step.instruction.span.start),
     }

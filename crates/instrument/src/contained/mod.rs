@@ -58,6 +58,7 @@
 //! lanes of a warp: what the answer says of each is proved (`waits`), and the host
 //! decides which run.
 
+mod counted;
 mod dominance;
 mod ends;
 mod flow;
@@ -81,10 +82,11 @@ use crate::verify::VerifyError;
 use function::Functions;
 use model::layout::fence as layout;
 use ptx::{Item, Linkage, Module, Span, Type, Value, VariableSpace};
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use variables::Variables;
 pub use waits::{Ends, Waiting};
+use whole::Found;
 
 /// PTX that is contained.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,6 +94,9 @@ pub struct Contained {
     /// The kernels of which not all launches are proved to end, because threads may
     /// wait for each other for ever.
     pub waiting: Vec<Waiting>,
+    /// The kernels whose blocks the host must give so many bytes of shared memory, or
+    /// more: at most [`layout::ROOM`].
+    pub rooms: Vec<(String, u64)>,
 }
 
 /// Checks that PTX is contained.
@@ -114,16 +119,21 @@ pub fn verify_contained(text: &str) -> Result<Contained, Vec<VerifyError>> {
         text,
         list: Vec::new(),
     };
-    let mut waiting = judge(&module, &mut errors);
+    let found = judge(&module, &mut errors);
     errors.into_result()?;
+    let Found { mut waiting, rooms } = found;
     waiting.sort_by_key(|(offset, _)| *offset);
     let waiting = with_lines(text, waiting).map(|(line, (kernel, ends))| Waiting {
         kernel: kernel.to_owned(),
         line,
         ends,
     });
+    let rooms = rooms
+        .into_iter()
+        .map(|(name, room)| (name.to_owned(), room));
     Ok(Contained {
         waiting: waiting.collect(),
+        rooms: rooms.collect(),
     })
 }
 
@@ -163,9 +173,7 @@ fn with_lines<T>(text: &str, list: Vec<(u32, T)>) -> impl Iterator<Item = (u32, 
     })
 }
 
-/// Answers which kernels may wait for ever: where that is in doubt, their names, and
-/// which launches end.
-fn judge<'a>(module: &Module<'a>, errors: &mut Errors<'_>) -> Vec<(u32, (&'a str, Ends))> {
+fn judge<'a>(module: &Module<'a>, errors: &mut Errors<'_>) -> Found<'a> {
     if module.address_size != 64 {
         errors.at(Span::default(), "addresses have no 64 bits");
     }
@@ -202,15 +210,15 @@ fn judge<'a>(module: &Module<'a>, errors: &mut Errors<'_>) -> Vec<(u32, (&'a str
     let variables = Rc::new(variables);
     let functions = Functions::of(module, errors);
     let bodies = whole::bodies(module);
-    let mut shared = FxHashSet::default();
+    let mut shared = FxHashMap::default();
     let mut rest = bodies.iter().peekable();
     for function in module.functions() {
         let body = rest.next_if(|body| std::ptr::eq(body.function, function));
         let sequences = body
             .map(|body| body.sequences(module.source))
             .unwrap_or_default();
-        if functions.judge(function, &variables, &sequences, errors) {
-            shared.insert(function.name);
+        if let Some(room) = functions.judge(function, &variables, &sequences, errors) {
+            shared.insert(function.name, room);
         }
     }
     whole::judge(&bodies, &shared, module.source, errors)

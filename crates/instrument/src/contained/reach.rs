@@ -6,7 +6,7 @@
 //! (`model::layout::fence::REACH`).
 
 use super::known::{Known, MOST_ALIGNED, Registers, multiple_of};
-use ptx::OperandKind;
+use ptx::{Instruction, OperandKind};
 
 /// Bounds of what is added are at most this.
 const MOST: i64 = 1 << 42;
@@ -176,6 +176,39 @@ impl<'a> Registers<'a> {
             (_, [_, Name(a), rest @ ..]) => self.narrow(opcode, a, rest),
             _ => None,
         }
+    }
+
+    /// A register is at most this, either way, in the straight code that follows.
+    pub(super) fn limit(&mut self, name: &'a str, most: i64) {
+        let multiple = self.known(name).offset().map_or(1, |known| known.multiple);
+        if let Some(between) = Between::new(-most, most, multiple) {
+            self.set(name, Known::Offset(between));
+        }
+    }
+
+    /// What an addition makes of an address in the partition that is a multiple of this, in
+    /// a loop that moves it by no more than a way in all, in either direction.
+    pub(super) fn moved(&self, instruction: &Instruction<'a>, way: i64, multiple: u32) -> Known {
+        let own = match instruction.operands.first().map(|own| &own.kind) {
+            Some(OperandKind::Name(own)) => Some(*own),
+            _ => None,
+        };
+        let added = instruction
+            .operands
+            .iter()
+            .skip(1)
+            .map(|operand| match operand.kind {
+                OperandKind::Integer(value) => low(value),
+                OperandKind::Name(name) if own == Some(name) => multiple,
+                OperandKind::Name(name) => {
+                    let known = self.known(name);
+                    let between = known.near().or(known.offset());
+                    between.map_or(1, |between| between.multiple)
+                }
+                _ => 1,
+            });
+        let multiple = added.fold(multiple, u32::min);
+        Between::new(-way, way, multiple).map_or(Known::Nothing, Known::Near)
     }
 
     /// Products of 32 bits, in 64: the register is read as the opcode ends.

@@ -18,7 +18,7 @@ pub(super) struct Body<'m, 'a> {
 /// The functions of a module that have bodies, in the order of the text.
 pub(super) fn bodies<'m, 'a>(module: &'m Module<'a>) -> Vec<Body<'m, 'a>> {
     let of = |function: &'m Function<'a>| {
-        let flow = Flow::of(function, function.body.as_ref()?);
+        let flow = Flow::of(function, function.body.as_ref()?, module.source);
         let intro = intro::read(&flow, module.source);
         Some(Body {
             function,
@@ -31,7 +31,7 @@ pub(super) fn bodies<'m, 'a>(module: &'m Module<'a>) -> Vec<Body<'m, 'a>> {
 
 impl<'a> Body<'_, 'a> {
     /// What is known of its instructions.
-    pub(super) fn sequences(&self, source: &str) -> Sequences {
+    pub(super) fn sequences(&self, source: &str) -> Sequences<'a> {
         intro::sequences(&self.flow, &self.intro, source)
     }
 
@@ -42,15 +42,23 @@ impl<'a> Body<'_, 'a> {
     }
 }
 
-/// Judges all bodies; `shared` names the functions that access shared memory. Answers
-/// which kernels may wait for ever: where that is in doubt, their names, and which
-/// launches end.
+/// What the host must know of the kernels of a module.
+#[derive(Default)]
+pub(super) struct Found<'a> {
+    /// Those that may wait for ever: where that is in doubt, and which launches end.
+    pub(super) waiting: Vec<(u32, (&'a str, Ends))>,
+    /// Bytes of shared memory that each block must have.
+    pub(super) rooms: Vec<(&'a str, u64)>,
+}
+
+/// Judges all bodies; `shared` names the functions that access shared memory, with how
+/// many bytes of it they take for granted.
 pub(super) fn judge<'a>(
     bodies: &[Body<'_, 'a>],
-    shared: &FxHashSet<&'a str>,
+    shared: &FxHashMap<&'a str, u64>,
     source: &str,
     errors: &mut Errors<'_>,
-) -> Vec<(u32, (&'a str, Ends))> {
+) -> Found<'a> {
     let by_name: FxHashMap<&str, &Body<'_, 'a>> = bodies
         .iter()
         .map(|body| (body.function.name, body))
@@ -58,15 +66,23 @@ pub(super) fn judge<'a>(
     let mut bounds = Bounds::default();
     let mut reaching = shared.clone();
     let mut waits = waits::Judged::default();
-    let mut waiting = Vec::new();
+    let mut out = Found::default();
     for body in callees_first(bodies, &by_name) {
         let (function, intro) = (body.function, &body.intro);
-        if body.callees().any(|callee| reaching.contains(callee)) {
-            reaching.insert(function.name);
+        let callees = body.callees().filter_map(|callee| reaching.get(callee));
+        let own = reaching.get(function.name);
+        let room = callees.chain(own).copied().max();
+        if let Some(room) = room {
+            reaching.insert(function.name, room);
         }
-        if function.is_entry && reaching.contains(function.name) && !intro.clears {
+        if function.is_entry && room.is_some() && !intro.clears {
             let message = "it may read what others left in shared memory";
             errors.at(function.name_span, message);
+        }
+        if function.is_entry
+            && let Some(room @ 1..) = room
+        {
+            out.rooms.push((function.name, room));
         }
         for step in body.flow.steps.iter().filter(|step| step.is_lost) {
             errors.at(
@@ -81,10 +97,10 @@ pub(super) fn judge<'a>(
         let (ends, at) = found.of_kernel();
         if function.is_entry && ends != Ends::Always {
             let at = at.unwrap_or(function.name_span.start);
-            waiting.push((at, (function.name, ends)));
+            out.waiting.push((at, (function.name, ends)));
         }
     }
-    waiting
+    out
 }
 
 /// Each body behind those that it calls. (Where calls lead to themselves, which

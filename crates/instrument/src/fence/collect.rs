@@ -53,7 +53,9 @@ impl<'a> Rewrite<'_, '_, 'a> {
                     _ => false,
                 })
         };
-        Pointers::of(body.analysis, &accesses, is_other)
+        let looks = self.looks.get(code.function.name);
+        let ways = looks.map(|looks| looks.ways(code)).unwrap_or_default();
+        Pointers::of(body.analysis, &accesses, is_other, ways)
     }
 }
 

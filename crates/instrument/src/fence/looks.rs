@@ -1,12 +1,11 @@
 //! Where threads look whether the host wants them to end, and the text of looks.
 //!
 //! A *look* loads the word of `model::layout::fence::stop` and retires the thread
-//! where it is set. Loops have a *counted look* at the head: a counter, an `and`
-//! and a predicate at each pass, the load at one in [`MOST_PASSES`]. Nothing
-//! branches, so that the compiler keeps the loop in one piece.
+//! where it is set, out of line. Loops have a *counted look* at the head: a counter, an
+//! `and` and a predicate at each pass, the load at one in [`MOST_PASSES`].
 //!
-//! * All loops look, also those whose number of passes is in the text: compilers
-//!   unroll small ones, and the verifier need not follow counters.
+//! * Loops whose passes can be counted ahead do not look as long as they are few
+//!   (`near`). All others do.
 //! * A load at each pass would make each pass wait for the second-level cache.
 //!   By one in 1,024, all multiprocessors together ask the line of the word for
 //!   far less than it delivers.
@@ -19,12 +18,14 @@
 //! * A kernel looks as it begins if its grid has many blocks. Most grids do not,
 //!   and need no load.
 
+use super::FenceForm;
+use super::near::{self, Near};
 use super::refuse::Refusals;
 use super::shared::pieces;
-use super::strips::{self, Strip};
 use crate::patch::{Patch, line, put};
 use analysis::{BlockId, Cfg, Code, ModuleSymbols};
 use model::layout::fence::{STOP, VARIABLE, stop};
+use ptx::table::Convergence;
 use ptx::{Function, Mnemonic, Modifier, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -32,12 +33,20 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const MOST_PASSES: u64 = 1024;
 /// Steps between two loads in one activation of a kernel; of a function.
 const FAR: [u64; 2] = [1 << 22, 1 << 16];
-/// Steps that an address is fenced in, at most; and any instruction is written
-/// in, with a fence behind it.
-const FENCE: u64 = 48;
-const OTHER: u64 = 14;
-/// Steps of counting the passes of a strip, at most.
-const STRIP: u64 = 12;
+/// Steps of all loops without a look: where no others are around them, and else.
+const NEAR: [u64; 2] = [1 << 20, 1 << 17];
+/// Steps that an address is fenced in, at most: in global memory, by form; in shared
+/// memory, or a variable; and one that may be in any.
+const GLOBAL: [u64; 3] = [6, 10, 24];
+const INSIDE: u64 = 14;
+const GENERIC: u64 = 48;
+/// Steps that are added to an instruction in which threads meet, or leave.
+const OTHER: u64 = 3;
+/// Steps of counting passes ahead, at most; and of counting one in a far copy.
+const COUNTING: u64 = 12;
+/// Steps before a loop for a pointer that moves in it, at most.
+const ENTERING: u64 = 16;
+const COUNTED: u64 = 3;
 /// Steps of a look.
 const LOOK: u64 = 8;
 /// Steps before the program's own, apart from what clears frames and registers.
@@ -50,8 +59,8 @@ const CLEARING: u64 = 6 * (256 << 10) / 16;
 pub(super) struct Looks {
     /// Instructions before which one is counted.
     pub(super) before: FxHashSet<usize>,
-    /// Loops among them that go in strips, by their first instruction.
-    strips: FxHashMap<usize, Strip>,
+    /// Loops whose passes are counted ahead, by their first instruction.
+    pub(super) near: FxHashMap<usize, Near>,
     /// The first instruction of each by its branch back.
     branches: FxHashMap<usize, usize>,
     /// Passes between two that load; 0 if there are none.
@@ -68,28 +77,67 @@ impl Looks {
     /// Writes what comes before an instruction, which begins at a place.
     pub(super) fn write(&self, index: usize, at: u32, patch: &mut Patch) {
         if self.before.contains(&index) {
-            patch.insert(at, |out| {
-                counted(self.passes, out);
-                if let Some(strip) = self.strips.get(&index) {
-                    strip.begin(out);
-                }
-            });
-        }
-        let strip = self.branches.get(&index);
-        if let Some(strip) = strip.and_then(|first| self.strips.get(first)) {
-            patch.insert(at, |out| strip.again(out));
+            patch.insert(at, |out| counted(self.passes, out));
         }
     }
+
+    /// What is known of registers in loops whose passes are counted ahead.
+    pub(super) fn ways(&self, code: &Code<'_, '_>) -> Ways {
+        let mut ways = Ways::default();
+        for (first, near) in &self.near {
+            for moving in &near.moving.pointers {
+                let links = moving.links.clone();
+                ways.moving.insert(moving.update, (moving.way, links));
+            }
+            for at in *first..near.branch {
+                let operands = &code.instructions[at].instruction.operands;
+                for (number, operand) in operands.iter().enumerate().skip(1) {
+                    let is_limited = |name: &&String| matches!(operand.kind, ptx::OperandKind::Name(own) if own == name.as_str());
+                    if near.moving.limited.iter().any(|name| is_limited(&name)) {
+                        ways.limits.insert((at, number), near.moving.limit);
+                    }
+                }
+            }
+        }
+        ways
+    }
+
+    /// The loop that a branch goes back in, if its passes are counted ahead.
+    pub(super) fn back(&self, index: usize) -> Option<&Near> {
+        self.near.get(self.branches.get(&index)?)
+    }
+
+    /// Loops with looks.
+    pub(super) fn loops(&self) -> u64 {
+        (self.before.len() + self.near.len()) as u64
+    }
+
+    /// Whether there is any.
+    pub(super) fn are_there(&self) -> bool {
+        self.may_skip || self.at_head || !self.near.is_empty()
+    }
+}
+
+/// How far loops whose passes are counted ahead move registers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ways {
+    /// By the instruction that makes the register: the way, and the additions that lead
+    /// there.
+    pub(super) moving: FxHashMap<usize, (i64, Vec<usize>)>,
+    /// Operands that are at most this, either way; by instruction and number.
+    pub(super) limits: FxHashMap<(usize, usize), i64>,
 }
 
 /// What a function is for the decision.
 struct Known<'m, 'a> {
     function: &'m Function<'a>,
+    form: FenceForm,
     code: Code<'m, 'a>,
     cfg: Cfg,
+    /// Heads of loops that look.
     heads: FxHashSet<BlockId>,
-    /// Loops in strips, by their only block.
-    strips: FxHashMap<BlockId, Strip>,
+    /// Loops whose passes are counted ahead, by their only block.
+    near: FxHashMap<BlockId, Near>,
     /// Steps of the head.
     head: u64,
 }
@@ -98,11 +146,12 @@ struct Known<'m, 'a> {
 pub(super) fn plan<'a>(
     module: &Module<'a>,
     symbols: &ModuleSymbols<'a>,
+    form: FenceForm,
     refusals: &mut Refusals<'_>,
 ) -> FxHashMap<&'a str, Looks> {
     let functions = module.functions();
     let known: FxHashMap<&str, Known<'_, 'a>> = functions
-        .filter_map(|function| Some((function.name, Known::of(symbols, function)?)))
+        .filter_map(|function| Some((function.name, Known::of(symbols, function, form)?)))
         .collect();
     let order = callees_first(module, &known);
     let mut looking: FxHashSet<&'a str> = FxHashSet::default();
@@ -146,7 +195,11 @@ pub(super) fn plan<'a>(
 }
 
 impl<'m, 'a> Known<'m, 'a> {
-    fn of(symbols: &ModuleSymbols<'a>, function: &'m Function<'a>) -> Option<Self> {
+    fn of(
+        symbols: &ModuleSymbols<'a>,
+        function: &'m Function<'a>,
+        form: FenceForm,
+    ) -> Option<Self> {
         let code = Code::of(symbols, function)?;
         let cfg = Cfg::of(&code);
         let heads = heads(&cfg);
@@ -160,29 +213,49 @@ impl<'m, 'a> Known<'m, 'a> {
         let clearing = if function.is_entry { CLEARING } else { 0 };
         let mut known = Known {
             function,
+            form,
             head: HEAD + registers + frames + clearing,
             code,
             cfg,
             heads,
-            strips: FxHashMap::default(),
+            near: FxHashMap::default(),
         };
+        // (In other functions there is no room for the steps of such a loop.)
         if function.is_entry {
-            known.strips = known.strips();
+            known.near = known.near();
+            let alone: FxHashSet<BlockId> = known.near.keys().copied().collect();
+            known.heads = search(&known.cfg, &alone).0;
         }
         Some(known)
     }
 
-    /// The loops that go in strips. (In other functions there is no room for the
-    /// steps of a strip.)
-    fn strips(&self) -> FxHashMap<BlockId, Strip> {
-        let pieces = pieces(self.function.body.as_ref());
-        let strip = |block: &BlockId| {
-            let body = self.cfg.instructions(*block);
-            let steps = body.map(|at| own_steps(self.code.instructions[at].instruction));
-            let found = Strip::of(&self.code, &self.cfg, *block, &pieces, steps.sum())?;
-            Some((*block, found))
+    /// The loops whose passes are counted ahead.
+    fn near(&self) -> FxHashMap<BlockId, Near> {
+        let is_own = |block: &BlockId| {
+            let successors = &self.cfg.blocks[block.0 as usize].successors;
+            successors.contains(block)
         };
-        self.heads.iter().filter_map(strip).collect()
+        let order = self.cfg.order.iter().copied();
+        let alone: FxHashSet<BlockId> = order.clone().filter(is_own).collect();
+        if alone.is_empty() {
+            return FxHashMap::default();
+        }
+        let (others, _) = search(&self.cfg, &alone);
+        let most = NEAR[usize::from(!others.is_empty())] / alone.len() as u64;
+        let pieces = pieces(self.function.body.as_ref());
+        let near = |block: BlockId| {
+            let bounds = (self.pass(block), most);
+            let found = Near::of(&self.code, &self.cfg, block, &pieces, bounds)?;
+            Some((block, found))
+        };
+        order.filter(is_own).filter_map(near).collect()
+    }
+
+    /// Steps of a block.
+    fn pass(&self, block: BlockId) -> u64 {
+        let body = self.cfg.instructions(block);
+        body.map(|at| own_steps(self.code.instructions[at].instruction, self.form))
+            .sum()
     }
 
     fn callees(&self) -> impl Iterator<Item = &'a str> + '_ {
@@ -196,26 +269,23 @@ impl<'m, 'a> Known<'m, 'a> {
         let longest = self.longest(steps, looking).saturating_add(LOOK);
         let mut passes = 0;
         if !self.heads.is_empty() {
-            // Where all loops go in strips, loads are rare; and the fewer steps are
-            // left to a thread, the larger are the grids that need not look.
-            let far = match self.strips.len() == self.heads.len() {
-                true => FAR[0] / 4,
-                false => FAR[usize::from(!self.function.is_entry)],
-            };
+            let far = FAR[usize::from(!self.function.is_entry)];
             passes = (far / longest).clamp(1, MOST_PASSES);
             passes = 1 << passes.ilog2();
         }
         let bound = longest.saturating_mul(passes + 1).saturating_add(self.head);
         let first = |block: &BlockId| self.cfg.blocks[block.0 as usize].first as usize;
         let mut instructions = self.code.instructions.iter();
-        let strips = self.strips.iter();
+        let near = self.near.iter();
         let looks = Looks {
             before: self.heads.iter().map(first).collect(),
-            branches: strips
+            branches: near
                 .clone()
-                .map(|(b, strip)| (strip.branch, first(b)))
+                .map(|(block, near)| (near.branch, first(block)))
                 .collect(),
-            strips: strips.map(|(b, strip)| (first(b), strip.clone())).collect(),
+            near: near
+                .map(|(block, near)| (first(block), near.clone()))
+                .collect(),
             passes,
             may_skip: passes > 0 || instructions.any(|inst| sleeps(inst.instruction)),
             at_head: false,
@@ -240,14 +310,16 @@ impl<'m, 'a> Known<'m, 'a> {
                 if ends && instruction.guard.is_none() {
                     sum = 0;
                 }
-                let own = own_steps(instruction).saturating_add(inside.unwrap_or(0));
+                let own = own_steps(instruction, self.form).saturating_add(inside.unwrap_or(0));
                 sum = sum.saturating_add(own);
             }
-            if let Some(strip) = self.strips.get(&block) {
-                let own = self.cfg.instructions(block);
-                let own = own.map(|at| own_steps(self.code.instructions[at].instruction));
-                let pass = own.sum::<u64>() + STRIP;
-                sum = sum.saturating_add(strip.passes.saturating_mul(pass));
+            if let Some(near) = self.near.get(&block) {
+                // (The far copy, and then the loop itself.)
+                let pass = 2 * self.pass(block) + COUNTED;
+                let both = near.passes.saturating_mul(pass);
+                let before = COUNTING
+                    + ENTERING * (near.moving.pointers.len() + near.moving.limited.len()) as u64;
+                sum = sum.saturating_add(both).saturating_add(before);
             }
             longest[block.0 as usize] = sum;
             most = most.max(sum);
@@ -258,8 +330,29 @@ impl<'m, 'a> Known<'m, 'a> {
 
 /// Steps of an instruction of the program with its fences, without those of a
 /// callee.
-fn own_steps(instruction: &ptx::Instruction<'_>) -> u64 {
-    OTHER + FENCE * instruction.addresses().count() as u64
+fn own_steps(instruction: &ptx::Instruction<'_>, form: FenceForm) -> u64 {
+    let opcode = &instruction.opcode;
+    let global = GLOBAL[form as usize];
+    let inside = [
+        Modifier::Shared,
+        Modifier::Param,
+        Modifier::Const,
+        Modifier::Local,
+    ];
+    let access = match (opcode.has(Modifier::Global), opcode.has_any(&inside)) {
+        (true, false) => global,
+        (false, true) => INSIDE,
+        _ => GENERIC,
+    };
+    // (What makes a pointer has a fence behind it.)
+    let is_wide = opcode.types().any(|kind| kind.bytes() == 8) || opcode.has(Modifier::Wide);
+    let pointer = if is_wide { global } else { 0 };
+    let info = ptx::table::classify(instruction);
+    let is_plain =
+        info.is_some_and(|info| info.convergence == Convergence::None && !info.is_control);
+    let other = if is_plain { 0 } else { OTHER };
+    let accesses = instruction.addresses().count() as u64;
+    1 + other + pointer + access * accesses
 }
 
 /// Steps of the search for heads, at most, times the blocks and edges of a function.
@@ -269,23 +362,26 @@ const SEARCH: usize = 64;
 /// Blocks without which no cycle is left; inner loops come first, so that outer
 /// ones need one only for passes that go around the inner ones.
 fn heads(cfg: &Cfg) -> FxHashSet<BlockId> {
-    search(cfg).0
+    search(cfg, &FxHashSet::default()).0
 }
 
 /// The heads, and how many steps it took to find them.
+///
+/// A block `alone` needs none for going around itself.
 ///
 /// Each cycle has a block that is first in the order, and an edge of the cycle leads
 /// back to it. So a block that an edge leads back to becomes a head, if a cycle goes
 /// through it and blocks behind it, and through no head. Where that takes too long, all
 /// of the rest become heads.
-fn search(cfg: &Cfg) -> (FxHashSet<BlockId>, usize) {
+fn search(cfg: &Cfg, alone: &FxHashSet<BlockId>) -> (FxHashSet<BlockId>, usize) {
     let place = |block: BlockId| cfg.position[block.0 as usize];
+    let is_left_out = |from: BlockId, to: BlockId| from == to && alone.contains(&to);
     let mut candidates: Vec<BlockId> = Vec::new();
     let mut edges = 0;
     for &block in &cfg.order {
         for &to in &cfg.blocks[block.0 as usize].successors {
             edges += 1;
-            if place(to) <= place(block) {
+            if place(to) <= place(block) && !is_left_out(block, to) {
                 candidates.push(to);
             }
         }
@@ -302,6 +398,9 @@ fn search(cfg: &Cfg) -> (FxHashSet<BlockId>, usize) {
         while let Some(block) = stack.pop() {
             for &to in &cfg.blocks[block.0 as usize].successors {
                 steps += 1;
+                if is_left_out(block, to) {
+                    continue;
+                }
                 if to == head || steps > most {
                     heads.insert(head);
                     stack.clear();
@@ -404,8 +503,8 @@ pub(super) fn head(looks: &Looks, is_entry: bool, out: &mut String) {
     if looks.passes > 0 {
         line!(out, "mov.u32 %__rf_passes, 0;");
     }
-    if !looks.strips.is_empty() {
-        strips::head(out);
+    if !looks.near.is_empty() {
+        near::head(out);
     }
 }
 
@@ -419,14 +518,16 @@ pub(super) fn look(guard: &str, out: &mut String) {
     retire(out);
 }
 
-/// Counts the thread and retires it, if it must end.
+/// Retires the thread, if it must end.
 pub(super) fn retire(out: &mut String) {
-    line!(
-        out,
-        "@%__rf_halt red.global.add.u64 [%__rf_stop+{}], 1;",
-        stop::RETIRED
-    );
-    line!(out, "@%__rf_halt exit;");
+    line!(out, "@%__rf_halt bra $__rf_retire;");
+}
+
+/// Where threads retire, out of line: it counts them.
+pub(super) fn retired(out: &mut String) {
+    crate::patch::put(out, format_args!("\n$__rf_retire:\n\t"));
+    line!(out, "red.global.add.u64 [%__rf_stop+{}], 1;", stop::RETIRED);
+    line!(out, "exit;");
 }
 
 /// A counted look.
@@ -473,7 +574,7 @@ mod tests {
         let function = module.functions().next().unwrap();
         let code = Code::of(&symbols, function).unwrap();
         let cfg = Cfg::of(&code);
-        let (heads, steps) = search(&cfg);
+        let (heads, steps) = search(&cfg, &FxHashSet::default());
         (heads, steps, cfg)
     }
 

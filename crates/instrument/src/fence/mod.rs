@@ -33,12 +33,13 @@ mod globals;
 mod lanes;
 mod looks;
 mod lower;
+mod moving;
+mod near;
 mod pointers;
 mod refuse;
 mod relocations;
 mod rewrite;
 mod shared;
-mod strips;
 mod text;
 mod unwritten;
 
@@ -185,7 +186,7 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
     refuse::items(&module, &mut refusals);
     refuse::calls(&module, &mut refusals);
     let symbols = ModuleSymbols::of(&module);
-    let looks = looks::plan(&module, &symbols, &mut refusals);
+    let looks = looks::plan(&module, &symbols, form, &mut refusals);
     let mut rewrite = Rewrite {
         symbols: &symbols,
         variables: &variables,
@@ -243,7 +244,7 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
     } = rewrite;
     let reaching = looks::reaching(&module, &shared);
     let text = with_entries(&looks, (&reaching, &entries), &text);
-    counts.looking_loops = looks.values().map(|looks| looks.before.len() as u64).sum();
+    counts.looking_loops = looks.values().map(Looks::loops).sum();
     let clearing = entries.iter().filter(|(_, name)| reaching.contains(name));
     counts.clearing_kernels = clearing.count() as u64;
     refusals.into_result()?;

@@ -11,8 +11,12 @@
 //! So only pointers are fenced that code dereferences as they are, and those that
 //! are parameters of a kernel, which point into the tenant's memory. Others are
 //! fenced at each access.
+//!
+//! A pointer that moves through a loop whose passes are counted ahead (`near`) is fenced
+//! before the loop, and not in it: all passes together move it by a way that is known.
 
 use super::bounded::{Bounded, Names, Offsets};
+use super::looks::Ways;
 use analysis::{Analysis, BlockId};
 use model::layout::fence::REACH;
 use ptx::table::Role;
@@ -47,6 +51,11 @@ pub(super) struct Pointers<'a> {
     pub(super) near: FxHashMap<&'a str, Bounded>,
     /// By the index of the instruction.
     pub(super) anchors: FxHashMap<usize, Anchor<'a>>,
+    /// Of those that are fenced before a loop, by the instruction that moves them in it.
+    pub(super) moving: FxHashMap<usize, Anchor<'a>>,
+    /// What holds in the far copies of loops, where what is added may be large; if there is
+    /// anything that moves.
+    pub(super) far: Option<Box<Pointers<'a>>>,
     /// Those that get an address of the partition before anything else, because
     /// no instruction that makes them is executed before all that read them.
     pub(super) initial: Vec<&'a str>,
@@ -75,16 +84,21 @@ const CLEARED: i64 = 128;
 
 impl<'a> Pointers<'a> {
     /// Of a function, with its accesses in global memory. `is_other` says which
-    /// instructions the pass replaces in another way.
+    /// instructions the pass replaces in another way; `ways`, how far those move a
+    /// register that are in a loop whose passes are counted ahead.
     pub(super) fn of(
         analysis: &Analysis<'_, 'a>,
         accesses: &[GlobalAccess],
         is_other: impl Fn(usize) -> bool,
+        ways: Ways,
     ) -> Pointers<'a> {
         let mut search = Search::new(analysis, accesses, is_other);
         for _ in 0..ROUNDS {
             search.narrow();
-            let Some(found) = search.place() else {
+            if let Some(found) = search.moving(&ways) {
+                return found;
+            }
+            let Some(found) = search.place(&Ways::default()) else {
                 return Pointers::default();
             };
             match found {
@@ -104,6 +118,8 @@ struct Search<'x, 'm, 'a> {
     analysis: &'x Analysis<'m, 'a>,
     offsets: Offsets<'x, 'm, 'a>,
     mentions: FxHashMap<&'a str, Mentions<'a>>,
+    /// What operands are at most, either way.
+    limits: FxHashMap<(usize, usize), i64>,
 }
 
 impl<'x, 'm, 'a> Search<'x, 'm, 'a> {
@@ -117,6 +133,7 @@ impl<'x, 'm, 'a> Search<'x, 'm, 'a> {
             analysis,
             offsets: Offsets::new(analysis, &names),
             mentions: FxHashMap::default(),
+            limits: FxHashMap::default(),
         };
         let by_place: FxHashMap<(usize, usize), &GlobalAccess> = accesses
             .iter()
@@ -193,7 +210,17 @@ impl<'x, 'm, 'a> Search<'x, 'm, 'a> {
         use OperandKind::{Integer, Name};
         let operands = &instruction.operands;
         let kinds: Vec<&OperandKind<'a>> = operands.iter().map(|operand| &operand.kind).collect();
-        let offset = |number: usize| self.offsets.read(index, number);
+        let offset = |number: usize| {
+            let known = self.offsets.read(index, number);
+            match self.limits.get(&(index, number)) {
+                Some(most) => Some(Bounded {
+                    least: -most,
+                    most: *most,
+                    multiple: known.map_or(1, |known| known.multiple),
+                }),
+                None => known,
+            }
+        };
         let (from, to, added) = match (instruction.opcode.text, &kinds[..]) {
             ("mov.u64" | "mov.b64" | "mov.s64", [Name(to), Name(from)]) => {
                 Some((*from, *to, Bounded::NOTHING))
@@ -282,7 +309,29 @@ impl<'x, 'm, 'a> Search<'x, 'm, 'a> {
 
     /// Decides which pointers are fenced, and which come from those. `Err`: some
     /// that would be fenced, and may not be. `None` if it takes long.
-    fn place(&self) -> Option<Result<Pointers<'a>, Vec<&'a str>>> {
+    /// With pointers that are fenced before the loops that move them; `None` if there are
+    /// none, or if what is made of them would lead too far.
+    fn moving(&mut self, ways: &Ways) -> Option<Pointers<'a>> {
+        if ways.moving.is_empty() {
+            return None;
+        }
+        self.limits = ways.limits.clone();
+        let found = self.place(ways);
+        self.limits.clear();
+        let mut found = found?.ok().filter(|found| !found.moving.is_empty())?;
+        let unlimited = Ways {
+            moving: ways.moving.clone(),
+            ..Ways::default()
+        };
+        let far = self.place(&unlimited)?.ok()?;
+        found.initial.extend(far.initial.iter().copied());
+        found.initial.sort_unstable();
+        found.initial.dedup();
+        found.far = Some(Box::new(far));
+        Some(found)
+    }
+
+    fn place(&self, ways: &Ways) -> Option<Result<Pointers<'a>, Vec<&'a str>>> {
         let alignments = self.alignments()?;
         let mut from: FxHashMap<usize, (&'a str, Bounded)> = FxHashMap::default();
         let mut order: Vec<(&'a str, &Mentions<'a>)> = Vec::new();
@@ -303,6 +352,7 @@ impl<'x, 'm, 'a> Search<'x, 'm, 'a> {
         order.sort_unstable_by_key(|(name, mention)| (mention.made[0], *name));
         let mut out = Pointers::default();
         let mut fenced = Vec::new();
+        let mut moving = FxHashSet::default();
         let mut illegal = Vec::new();
         for (name, mention) in order {
             let alignment = alignments[name];
@@ -324,10 +374,27 @@ impl<'x, 'm, 'a> Search<'x, 'm, 'a> {
                 illegal.push(name);
                 continue;
             }
-            let inside = Bounded {
+            let within = |way: i64| Bounded {
+                least: -way,
+                most: way,
                 multiple: alignment,
-                ..Bounded::NOTHING
             };
+            // What moves it, and keeps its alignment.
+            let keeps = |link: &usize| {
+                let by = from.get(link).map(|(_, by)| by.multiple);
+                by.is_some_and(|multiple| multiple >= alignment)
+            };
+            let is_moving = |index: &&usize| {
+                let moving = ways.moving.get(index);
+                moving.is_some_and(|(_, links)| links.iter().all(keeps))
+            };
+            let own = || mention.made.iter().filter(is_moving);
+            let way = own().map(|index| ways.moving[index].0).max().unwrap_or(0);
+            let mut inside = within(way);
+            match fits(&inside) {
+                true => moving.extend(own().copied()),
+                false => inside = within(0),
+            }
             if !fits(&inside) {
                 illegal.push(name);
                 continue;
@@ -339,7 +406,7 @@ impl<'x, 'm, 'a> Search<'x, 'm, 'a> {
             return Some(Err(illegal));
         }
         self.drop_unused(&mut fenced, &mut out);
-        self.anchors(&from, &fenced, &mut out);
+        self.anchors(&from, &fenced, &moving, &mut out);
         Some(Ok(out))
     }
 
@@ -373,6 +440,7 @@ impl<'x, 'm, 'a> Search<'x, 'm, 'a> {
         &self,
         from: &FxHashMap<usize, (&'a str, Bounded)>,
         fenced: &[&'a str],
+        moving: &FxHashSet<usize>,
         out: &mut Pointers<'a>,
     ) {
         for &register in fenced {
@@ -387,7 +455,10 @@ impl<'x, 'm, 'a> Search<'x, 'm, 'a> {
                     alignment: near.multiple,
                     is_aligned,
                 };
-                out.anchors.insert(*index, anchor);
+                match moving.contains(index) {
+                    true => out.moving.insert(*index, anchor),
+                    false => out.anchors.insert(*index, anchor),
+                };
             }
         }
         let names = out.near.keys().copied();

@@ -73,6 +73,16 @@ impl<'s> Refusals<'s> {
         });
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Forgets what was added since there were so many.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.list.truncate(len);
+    }
+
     pub(super) fn into_result(mut self) -> Result<(), FenceError> {
         if self.list.is_empty() {
             return Ok(());

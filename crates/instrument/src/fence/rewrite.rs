@@ -4,7 +4,8 @@ use super::bounded::Bounded;
 use super::check::Found;
 use super::lanes;
 use super::looks::{self, Looks};
-use super::pointers::Pointers;
+use super::near::Near;
+use super::pointers::{Anchor, Pointers};
 use super::refuse::{self, Refusals};
 use super::shared::{Group, Groups};
 use super::text::{self, Accessed, Rows, Uses, Within, register as R};
@@ -13,7 +14,7 @@ use crate::patch::{Patch, line};
 use analysis::{
     Analysis, ModuleSymbols, Origin, Referent, Root, SymbolId, SymbolSpace, end_of_declarations,
 };
-use model::layout::fence::{EXTENT, FRAMES, HEADROOM, STACK, retired};
+use model::layout::fence::{EXTENT, FRAMES, HEADROOM, ROOM, STACK, retired};
 use ptx::table::{Access, Convergence, Effect, Extent, Info, Space, Width};
 use ptx::{Address, Function, Guard, Instruction, Mnemonic, OperandKind, Statement, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -116,18 +117,10 @@ impl<'a> Rewrite<'_, '_, 'a> {
         state.groups = self.groups(&state);
         let mut unwritten = unwritten::find(&analysis, &state.groups);
         state.uses.groups = state.groups.count;
-        // (The form that checks looks at each access.)
-        if self.form != FenceForm::Check {
-            state.pointers = self.pointers(&state);
-        }
-        state.uses.addresses |= !state.pointers.near.is_empty();
-        state.uses.partition |= !state.pointers.near.is_empty();
-        // (Each gets an address of the partition, if it may be read before.)
-        for name in state.pointers.near.keys() {
-            unwritten.leave_out(name);
-        }
+        self.find_pointers(&mut state, &mut unwritten);
         let mut inside = Patch::default();
         let mut index = 0;
+        let mut far = String::new();
         let mut frames = clear::Frames::new(head_at);
         for (depth, statement) in function.statements() {
             frames.statement(depth, statement, self.refusals, &mut inside);
@@ -142,7 +135,15 @@ impl<'a> Rewrite<'_, '_, 'a> {
                 Statement::Instruction(instruction) => {
                     padding.before(index, instruction, &mut inside);
                     looks.write(index, instruction.span.start, &mut inside);
-                    self.instruction(&mut state, index, instruction, &mut inside);
+                    if let Some(near) = looks.near.get(&index) {
+                        let at = instruction.span.start;
+                        inside.insert(at, |out| self.enter(&state, near, out));
+                        self.far(&mut state, (index, near), source, &mut far);
+                    }
+                    match looks.back(index) {
+                        Some(near) => go_back(near, instruction, &mut inside),
+                        None => self.instruction(&mut state, index, instruction, &mut inside),
+                    }
                     if looks::sleeps(instruction) {
                         inside.insert(instruction.span.end, |out| looks::after(instruction, out));
                     }
@@ -154,17 +155,14 @@ impl<'a> Rewrite<'_, '_, 'a> {
                 _ => {}
             }
         }
-        for (at, name) in &padding.unwritten {
-            let place = analysis.code.instructions[*at].instruction.span;
-            let reason = format!("`{name}` may be read before it is written");
-            self.refusals.add(place, reason);
-        }
+        self.unwritten(&analysis, &padding);
         let mut head = String::new();
         text::head(self.form, state.uses, &mut head);
         for pointer in &state.pointers.initial {
             text::initial(pointer, &mut head);
         }
-        let mut made = state.pointers.anchors.keys();
+        let far_anchors = state.pointers.far.iter().flat_map(|far| far.anchors.keys());
+        let mut made = state.pointers.anchors.keys().chain(far_anchors);
         if made.any(|at| !unwritten::is_sure(analysis.code.instructions[*at].instruction)) {
             line!(&mut head, "mov.b64 {}, 0;", R::RAW);
         }
@@ -175,12 +173,116 @@ impl<'a> Rewrite<'_, '_, 'a> {
         if looks.at_head {
             looks::look("", &mut head);
         }
+        if function.is_entry || looks.are_there() {
+            looks::retired(&mut far);
+        }
+        out_of_line(function, body.span.end - 1, &far, &mut inside);
         patch.render(source, (span.0, start), span.0, "", out);
         if function.is_entry {
             let before = out.len() + (head_at - start) as usize;
             self.entries.push((before + head.len(), function.name));
         }
         inside.render(source, (start, span.1), head_at, &head, out);
+    }
+
+    /// Refuses arguments that may be read before they are written.
+    fn unwritten(&mut self, analysis: &Analysis<'_, 'a>, padding: &arguments::Padding) {
+        for (at, name) in &padding.unwritten {
+            let place = analysis.code.instructions[*at].instruction.span;
+            let reason = format!("`{name}` may be read before it is written");
+            self.refusals.add(place, reason);
+        }
+    }
+
+    /// The pointers of a body, which need no first value of their own.
+    fn find_pointers(
+        &self,
+        state: &mut Body<'_, '_, 'a>,
+        unwritten: &mut unwritten::Unwritten<'a>,
+    ) {
+        // (The form that checks looks at each access.)
+        if self.form != FenceForm::Check {
+            state.pointers = self.pointers(state);
+        }
+        state.uses.addresses |= !state.pointers.near.is_empty();
+        state.uses.partition |= !state.pointers.near.is_empty();
+        // (Each gets an address of the partition, if it may be read before.)
+        let far = state.pointers.far.iter().flat_map(|far| far.near.keys());
+        for name in state.pointers.near.keys().chain(far) {
+            unwritten.leave_out(name);
+        }
+    }
+
+    /// Writes what comes before a loop whose passes are counted ahead.
+    fn enter(&self, state: &Body<'_, '_, 'a>, near: &Near, out: &mut String) {
+        let moving = &state.pointers.moving;
+        let mut entry = String::new();
+        for step in &near.moving.pointers {
+            let Some(pointer) = moving.get(&step.update) else {
+                continue;
+            };
+            line!(&mut entry, "mov.b64 {}, {};", R::RAW, pointer.register);
+            // (All that makes it keeps its alignment.)
+            let pointer = Anchor {
+                is_aligned: true,
+                ..*pointer
+            };
+            text::anchor(self.form, pointer, &mut entry);
+        }
+        near.begin(&entry, !moving.is_empty(), out);
+    }
+
+    /// Appends the far copy of a loop that begins with an instruction. It is fenced in each
+    /// pass, and counted once.
+    fn far(
+        &mut self,
+        state: &mut Body<'_, '_, 'a>,
+        (first, near): (usize, &Near),
+        source: &str,
+        out: &mut String,
+    ) {
+        let code = &state.analysis.code;
+        let function = code.function;
+        let place = |index: usize| code.instructions[index].instruction.span.start;
+        let (from, to) = (place(first), place(near.branch));
+        let (counts, sites, entries) = (self.counts, self.sites.len(), self.refusals.len());
+        // Pointers that are fenced before the loop are fenced in each pass.
+        let mut pointers = state.pointers.far.take();
+        if let Some(pointers) = &mut pointers {
+            pointers.anchors.extend(&pointers.moving);
+            std::mem::swap(&mut state.pointers, pointers);
+        }
+        let mut patch = Patch::default();
+        let mut index = first;
+        let is_inside = |span: ptx::Span| (from..to).contains(&span.start);
+        for (_, statement) in function.statements() {
+            match statement {
+                Statement::Pragma(span) if is_inside(*span) => {
+                    patch.edit(span.start, span.end, |_| {});
+                }
+                Statement::Loc(loc) if is_inside(loc.span) => refuse::drop_names(loc, &mut patch),
+                // (It is declared already.)
+                Statement::Variable(variable) if is_inside(variable.span) => {
+                    patch.edit(variable.span.start, variable.span.end, |_| {});
+                }
+                Statement::Instruction(instruction) if is_inside(instruction.span) => {
+                    self.instruction(state, index, instruction, &mut patch);
+                    index += 1;
+                }
+                _ => {}
+            }
+        }
+        if let Some(mut pointers) = pointers {
+            std::mem::swap(&mut state.pointers, &mut pointers);
+            state.pointers.far = Some(pointers);
+        }
+        self.counts = counts;
+        self.sites.truncate(sites);
+        self.refusals.truncate(entries);
+        let (mut look, mut body) = (String::new(), String::new());
+        looks::look("", &mut look);
+        patch.render(source, (from, to), from, "", &mut body);
+        near.far(&look, &body, out);
     }
 
     /// The variable in local memory that addresses without a known origin may
@@ -366,7 +468,8 @@ impl<'a> Rewrite<'_, '_, 'a> {
                 text::span(rows, &mut before);
             }
             let group = body.groups.get(index, access.operand).copied();
-            if matches!(fence, Fence::Shared(_)) && group.is_none() {
+            let is_large = rows.is_some() || bytes > ROOM;
+            if matches!(fence, Fence::Shared(_)) && group.is_none() && is_large {
                 // (An instruction with rows has no other access.)
                 room = match (room, accessed.extent()) {
                     (Some(Bytes(a)), Bytes(b)) => Some(Bytes(a.max(b))),
@@ -906,4 +1009,33 @@ fn registers(function: &Function<'_>) -> FxHashSet<String> {
     let in_registers = parameters.filter(|variable| variable.space == VariableSpace::Reg);
     out.extend(in_registers.map(|variable| variable.name.to_owned()));
     out
+}
+
+/// Has a branch go back to the loop, behind where its passes are counted.
+fn go_back(near: &Near, branch: &Instruction<'_>, patch: &mut Patch) {
+    let target = branch
+        .operands
+        .first()
+        .map_or(branch.span, |target| target.span);
+    patch.edit(target.start, target.end, |out| near.again(out));
+    patch.insert(branch.span.end, |out| near.end(out));
+}
+
+/// Puts what is executed rarely behind the last instruction of a function, where its text
+/// ends.
+fn out_of_line(function: &Function<'_>, end: u32, text: &str, patch: &mut Patch) {
+    if text.is_empty() {
+        return;
+    }
+    let leaves = |instruction: &Instruction<'_>| {
+        let mnemonic = instruction.opcode.mnemonic();
+        instruction.guard.is_none() && matches!(mnemonic, Mnemonic::Ret | Mnemonic::Exit)
+    };
+    patch.insert(end, |out| {
+        if !function.instructions().last().is_some_and(leaves) {
+            line!(out, "\n\tret;");
+        }
+        out.push_str(text.trim_end());
+        out.push('\n');
+    });
 }

@@ -6,10 +6,11 @@
 //! that stays in its block's shared memory, and keeps any other one there. A
 //! product of matrices in tiles, unrolled, has two fences in place of a hundred.
 //!
-//! A block that has fewer bytes than that would end its kernel. Its threads retire
-//! there, so that the accesses need no guards: the registers that they load would
-//! keep what they held under a guard that does not hold, and so be alive all the
-//! time.
+//! A block that has fewer bytes than that would end its kernel. The host launches none
+//! that has fewer than [`ROOM`] (`model::layout::fence`). Where a fence is wider, the
+//! threads of such a block retire before it, so that the accesses need no guards: the
+//! registers that they load would keep what they held under a guard that does not hold,
+//! and so be alive all the time.
 //!
 //! Where the first address is known to be more aligned than the accesses need, the mask
 //! of the fence keeps that alignment, and ptxas merges loads of neighbours into one.
@@ -18,6 +19,7 @@ use super::looks;
 use super::rewrite::{Body, Fence, Rewrite, SharedBase};
 use super::text::Accessed;
 use analysis::LowBits;
+use model::layout::fence::ROOM;
 use ptx::table::Role;
 use ptx::{Block, Instruction, Mnemonic, OperandKind, Statement};
 use rustc_hash::FxHashMap;
@@ -98,9 +100,11 @@ impl Groups {
         self.of.contains_key(&index)
     }
 
-    /// Bytes that the block must have before this instruction, if it must.
+    /// Bytes that the block must have before this instruction, if it must have more
+    /// than each block has.
     pub(super) fn room(&self, index: usize) -> Option<u64> {
-        self.rooms.get(&index).copied()
+        let bytes = self.rooms.get(&index).copied();
+        bytes.filter(|bytes| *bytes > ROOM)
     }
 
     /// Adds a group of these, or one of each where there cannot be one.

@@ -208,12 +208,13 @@ impl Session {
     fn put_launch(
         &mut self,
         (kernel, stream, blocks): (u32, u32, u64),
-        launch: Launch,
+        mut launch: Launch,
         parameters: &[u8],
         workspace: Option<u64>,
     ) -> Answer {
         let kernel = self.kernels.get(kernel);
         let kernel = kernel.ok_or_else(|| no_handle("kernel"))?;
+        launch.shared = launch.shared.max(kernel.least_shared);
         // Set before the launch: should it fail halfway, the counters are read.
         self.are_unread |= kernel.may_fail;
         self.library.launched(&kernel.uses);

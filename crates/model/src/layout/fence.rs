@@ -72,6 +72,11 @@ pub const EXTENT: u64 = 512 << 20;
 
 const _: () = assert!(REACH + EXTENT <= MARGIN);
 
+/// The most bytes of shared memory that code may take for granted in each block: the
+/// verifier tells how many a kernel does, and the host launches no block with fewer. (A
+/// test before each access keeps ptxas from moving loads.)
+pub const ROOM: u64 = 1024;
+
 /// Barriers of a block (PTX ISA, `bar`).
 pub const BARRIERS: i64 = 16;
 
@@ -122,7 +127,7 @@ pub mod stop {
     pub const STEPS: u64 = 1 << 26;
     /// Where a grid has more blocks than this over the steps of a thread, each
     /// block looks at the word before it begins.
-    pub const GRID_STEPS: u64 = 1 << 35;
+    pub const GRID_STEPS: u64 = 1 << 36;
 }
 
 /// The head of the variable.
