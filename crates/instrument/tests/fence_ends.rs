@@ -142,9 +142,9 @@ fn no_line_that_looks_or_clears_can_be_altered() {
         ("%__rf_phase, 0", "%__rf_phase, 1"),
         ("%__rf_passes, %__rf_passes", "%__rf_passes, %__rf_phase"),
         ("exit", "ret"),
-        ("%nctaid.x", "%ctaid.x"),
         ("%tid.x", "%laneid"),
         ("%ntid.y", "%nctaid.y"),
+        ("_fence+44", "_fence+40"),
         (", 16", ", 32"),
         ("total_smem_size", "dynamic_smem_size"),
         ("v4.b32", "v2.b32"),
@@ -564,7 +564,7 @@ fn an_enemys_reads_are_refused() {
 #[test]
 fn clearing_comes_first() {
     let text = fenced(&module("", "st.shared.u32 [tile], %r1; ret;"));
-    let start = "mov.u32 %__rf_c0, %nctaid.x;";
+    let start = "ld.const.b32 %__rf_c0, [__ringfence_fence+44];";
     let look = "ld.volatile.global.u32 %__rf_word, [%__rf_stop]; setp.ne.s32 %__rf_halt, %__rf_word, 0; \
                 @%__rf_halt bra $__rf_retire;";
     for early in [
@@ -686,7 +686,7 @@ fn what_is_added_is_counted() {
         );
         assert_eq!(done.counts.clearing_kernels as usize, count("$__rf_clear:"));
         looks += count("\tld.volatile.global.u32 %__rf_word");
-        kernels += count("setp.ge.u64 %__rf_due");
+        kernels += count("ld.const.b32 %__rf_c0, [__ringfence_fence+44]");
         clearing += count("$__rf_clear:");
         let sets = |line: &&str| line.starts_with("\tmov.") && line.ends_with(", 0;");
         set += done.text.lines().filter(sets).count();

@@ -12,9 +12,11 @@ use crate::quota;
 use driver::DriverError;
 use driver::calls::{Context, Function, OutOfReservation, Stream};
 use driver::sys::{CUfunction_attribute as A, CUresult};
-use model::layout::fence::VARIABLE;
+use model::layout::fence::{IS_LARGE, VARIABLE};
 use protocol::{Attribute, Limit, Variable};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A module that a tenant has loaded.
 pub(crate) struct Loaded {
@@ -50,6 +52,28 @@ pub(crate) struct Kernel {
     /// Bytes of dynamic shared memory that a launch must have, so that each block has as
     /// much as its code takes for granted (`model::layout::fence::ROOM`).
     pub(crate) least_shared: u32,
+    /// Blocks from which on a grid is large.
+    pub(crate) large: u64,
+    pub(crate) table: Arc<Table>,
+}
+
+/// The constant table of a module.
+pub(crate) struct Table {
+    variable: driver::calls::Variable,
+    /// It says that grids may be large.
+    is_large: AtomicBool,
+}
+
+impl Table {
+    /// A large grid is about to be launched: its blocks look before they begin.
+    pub(crate) fn large(&self, context: &Context) -> Result<(), DriverError> {
+        if !self.is_large.load(Ordering::Acquire) {
+            let word = 1u32.to_le_bytes();
+            context.write_variable(&self.variable, IS_LARGE.into(), &word)?;
+            self.is_large.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
 }
 
 /// A module that is not loaded.
@@ -210,9 +234,13 @@ pub(crate) fn load(into: &mut Into<'_>, contained: &Contained) -> Result<Loaded,
         relocate(into, contained, &module, &placed.places)?;
         let table = module.variable(VARIABLE)?;
         device.context.write_variable(&table, 0, &placed.table)?;
-        Ok(placed.uses)
+        let table = Table {
+            variable: table,
+            is_large: AtomicBool::new(false),
+        };
+        Ok((placed.uses, Arc::new(table)))
     });
-    let loaded = placed.and_then(|uses| {
+    let loaded = placed.and_then(|(uses, table)| {
         let kernels = contained.kernels.iter().map(|entry| {
             let function = function(&device.context, into.quiescent, &module, &entry.name)?;
             let fixed = function.attribute(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
@@ -220,6 +248,8 @@ pub(crate) fn load(into: &mut Into<'_>, contained: &Contained) -> Result<Loaded,
             Ok(Kernel {
                 function,
                 least_shared: entry.room.saturating_sub(fixed),
+                large: entry.large,
+                table: Arc::clone(&table),
                 name: entry.name.clone(),
                 parameters: entry.parameters.clone(),
                 parameter_bytes: entry.parameter_bytes,

@@ -13,7 +13,7 @@ use bench::{Bench, P, Shape};
 use emulate::engine::{FaultKind, Program};
 use emulate::mapping::GRANULE;
 use instrument::{FenceForm, fence, verify_contained};
-use model::layout::fence::{FenceTable, HEADROOM, UNIT, VARIABLE, stop};
+use model::layout::fence::{FenceTable, HEADROOM, IS_LARGE, UNIT, VARIABLE, stop};
 use random::Random;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -71,6 +71,13 @@ impl Device {
     /// Loads a fenced module as the host does.
     fn load(&self, text: &str) -> Program {
         self.try_load(text).unwrap_or_else(|| panic!("{text}"))
+    }
+
+    /// Has the table of a module say whether grids may be large.
+    fn set_large(&self, program: &Program, is_large: u32) {
+        let at = program.variable(VARIABLE).unwrap().address + u64::from(IS_LARGE);
+        let word = is_large.to_le_bytes();
+        self.bench.memory.write(at, &word).unwrap();
     }
 
     /// The same; `None` if the device does not take the text.
@@ -246,26 +253,25 @@ fn endless_kernels_end_once_the_host_says_so() {
     }
 }
 
-/// Each block of a grid of many looks before it begins; those of a grid of fewer
-/// run to their ends.
+/// Each block looks before it begins where the table says that grids may be large; else
+/// all run to their ends. The verifier says from how many blocks on a grid is.
 #[test]
 fn blocks_of_large_grids_do_not_begin() {
     let device = Device::new(0);
     let source = module("", "atom.global.add.u32 %r2, [%rd1], 1;\nret;");
     let text = fenced(&source);
+    let grids = verify_contained(&text).unwrap().grids;
+    let [(name, blocks)] = &grids[..] else {
+        panic!("{grids:?}");
+    };
+    assert!(
+        name == "k" && *blocks > 1 << 16 && *blocks < 1 << 34,
+        "{blocks}"
+    );
     let program = device.load(&text);
-    let (_, rest) = text
-        .split_once("setp.ge.u64 %__rf_due, %__rf_grid, ")
-        .unwrap();
-    let blocks: u32 = rest.split(';').next().unwrap().parse().unwrap();
-    assert!(blocks > 1 && blocks < 1 << 20, "{blocks}");
-    device.set(1);
-    for (grid, begins) in [
-        ([blocks, 1, 1], false),
-        ([blocks - 1, 1, 1], true),
-        ([blocks / 30, 5, 7], false),
-        ([1, blocks / 30, 3], true),
-    ] {
+    for (is_large, grid) in [(0, [300, 1, 1]), (1, [300, 1, 1]), (1, [10, 5, 7])] {
+        device.set(1);
+        device.set_large(&program, is_large);
         device.clear();
         let done = device
             .bench
@@ -273,9 +279,108 @@ fn blocks_of_large_grids_do_not_begin() {
         assert!(done.is_ok(), "{done:?}");
         let all: u32 = grid.iter().product();
         let began = device.bench.read_u32s(BUFFER, 1)[0];
-        assert_eq!(began, if begins { all } else { 0 }, "{grid:?}");
-        let retired = if begins { 0 } else { all };
+        assert_eq!(began, if is_large == 0 { all } else { 0 }, "{grid:?}");
+        let retired = if is_large == 0 { 0 } else { all };
         assert_eq!(device.retired(), u64::from(retired), "{grid:?}");
+    }
+}
+
+/// Loops whose passes are counted ahead have as many as without fences, whatever the
+/// register and its bound are, and however many there are.
+#[test]
+fn loops_that_are_counted_ahead_have_as_many_passes() {
+    let device = Device::new(0);
+    // (The register before, its bound, and what is added, if that is a register.)
+    let (low, high) = (i32::MIN, i32::MAX);
+    let cases: [(&str, &[[i32; 3]]); 8] = [
+        (
+            "add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r2;",
+            &[
+                [0, 10, 0],
+                [5, 3, 0],
+                [high - 3, high, 0],
+                [0, 300_000, 0],
+                [high, low + 5, 0],
+            ],
+        ),
+        (
+            "add.s32 %r1, %r1, 16; setp.lt.s32 %p1, %r1, %r2;",
+            &[
+                [0, 160, 0],
+                [3, 161, 0],
+                [high - 100, high - 20, 0],
+                [-9, 5_000_000, 0],
+            ],
+        ),
+        (
+            "add.s32 %r1, %r1, -4; setp.ne.s32 %p1, %r1, %r2;",
+            &[
+                [400, 0, 0],
+                [0, -4, 0],
+                [low + 8, high - 3, 0],
+                [2_000_000, 0, 0],
+            ],
+        ),
+        (
+            "sub.u32 %r1, %r1, 3; setp.gt.u32 %p1, %r1, %r2;",
+            &[[100, 5, 0], [7, 7, 0], [900_000, 9, 0]],
+        ),
+        (
+            "add.s32 %r1, %r1, %r3; setp.lt.s32 %p1, %r1, %r2;",
+            &[
+                [0, 1000, 7],
+                [0, 1000, 1 << 20],
+                [5, 5, 1],
+                [-3, 900_001, 3],
+                [9, 0, -5],
+            ],
+        ),
+        (
+            "add.s32 %r1, %r1, %r3; setp.lt.u32 %p1, %r1, %r2;",
+            &[[0, 1000, 7], [1, -1 << 24, 1 << 24], [0, -1 << 16, 1 << 16]],
+        ),
+        (
+            "add.s32 %r1, %r1, 2; add.s32 %r4, %r3, %r1; setp.ne.s32 %p1, %r4, %r2;",
+            &[[0, 20, 4], [high - 2, low + 8, 1], [0, 700_000, 0]],
+        ),
+        (
+            "add.s64 %rd3, %rd3, 8; setp.ne.s64 %p1, %rd3, %rd4;",
+            &[[0, 800, 0], [-16, 16, 0], [0, 1 << 22, 0]],
+        ),
+    ];
+    for (body, values) in cases {
+        for [from, bound, step] in values {
+            let source = format!(
+                "{HEADER}.visible .entry k(.param .u64 p) {{\n\
+                 .reg .b64 %rd<5>; .reg .b32 %r<7>; .reg .pred %p<3>;\n\
+                 ld.param.u64 %rd1, [p]; mov.u32 %r1, {from}; mov.u32 %r2, {bound};\n\
+                 mov.u32 %r3, {step}; cvt.s64.s32 %rd3, %r1; cvt.s64.s32 %rd4, %r2;\n\
+                 mov.u32 %r5, 0; mov.u64 %rd2, %rd1;\n\
+                 L: add.s32 %r5, %r5, 1; st.global.u32 [%rd1], %r5; {body} @%p1 bra L;\n\
+                 st.global.u32 [%rd1+4], %r1; st.global.u64 [%rd1+8], %rd3; ret; }}\n"
+            );
+            let text = fenced(&source);
+            assert!(text.contains("$__rf_near_"), "{text}");
+            let found = [source, text].map(|text| {
+                let module = ptx::parse(&text).unwrap();
+                let program = match text.contains(VARIABLE) {
+                    true => device.load(&text),
+                    false => Program::link(&[module], &device.bench.memory).unwrap(),
+                };
+                device.set(0);
+                device.clear();
+                let done =
+                    device
+                        .bench
+                        .launch(&program, "k", [1, 1, 1], [1, 1, 1], &[P::U64(BUFFER)]);
+                assert!(done.is_ok(), "{done:?}\n{text}");
+                device.bench.read_u32s(BUFFER, 4)
+            });
+            assert_eq!(
+                found[0], found[1],
+                "{body} from {from} to {bound} by {step}"
+            );
+        }
     }
 }
 

@@ -22,7 +22,8 @@
 //!   bounds add up from the leaves. A callee that looks where it begins does not
 //!   return: the path ends there. That bounds trees of calls, too.
 //! * A grid may have 2^63 blocks. Each block of one that has more than
-//!   `stop::GRID_STEPS` divided by the steps of a thread looks where it begins.
+//!   `stop::GRID_STEPS` divided by the steps of a thread looks where it begins: the answer
+//!   says of each kernel from how many blocks on the host must have the table say so.
 //!   How long a device takes to begin and end so many blocks is the host's
 //!   business, which bounds grids.
 //!
@@ -52,6 +53,8 @@ pub(super) struct Bounds<'a> {
     steps: FxHashMap<&'a str, u64>,
     /// Those that look where they begin: steps up to there.
     looks: FxHashMap<&'a str, u64>,
+    /// Kernels that look only if grids may be large: from how many blocks on they must.
+    pub(super) grids: Vec<(&'a str, u64)>,
 }
 
 impl<'a> Bounds<'a> {
@@ -85,9 +88,13 @@ impl<'a> Bounds<'a> {
         }
         if function.is_entry {
             let least = (stop::GRID_STEPS / steps.max(1)).max(1);
-            if !intro.looks && intro.blocks.is_none_or(|blocks| blocks > least) {
-                let message = format!("grids of {least} blocks do not look whether they must end");
-                errors.at(function.name_span, message);
+            match (intro.looks, intro.looks_if_large) {
+                (true, _) => {}
+                (false, true) => self.grids.push((function.name, least)),
+                (false, false) => {
+                    let message = "large grids do not look whether they must end";
+                    errors.at(function.name_span, message);
+                }
             }
         }
         if intro.looks {

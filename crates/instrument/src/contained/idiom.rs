@@ -5,7 +5,7 @@
 //! a register in a scope, or twice, so the same name is the same register.
 
 use super::flow::Flow;
-use model::layout::fence::{RESERVED_SHARED, STOP, VARIABLE, stop};
+use model::layout::fence::{IS_LARGE, RESERVED_SHARED, STOP, VARIABLE, stop};
 use ptx::{Instruction, Mnemonic, OperandKind};
 
 /// The most passes of a counted look between two that load the word.
@@ -25,9 +25,9 @@ pub(super) enum Idiom<'a> {
     Limit(u64),
     /// Goes back to this instruction, where they are not over.
     Again(usize),
-    /// The head of a kernel: a look where the grid has so many blocks or more;
-    /// and whether it clears shared memory.
-    Entry { blocks: u64, clears: bool },
+    /// The head of a kernel: a look where grids may be large; and whether it clears
+    /// shared memory.
+    Entry { clears: bool },
     /// A loop that clears a variable in local memory, so many bytes of it.
     Frame { name: &'a str, bytes: u64 },
 }
@@ -158,26 +158,16 @@ impl<'a> Reader<'_, '_, 'a, '_> {
     }
 
     fn entry(&self) -> Option<(Idiom<'a>, usize)> {
-        let before = GRID.len();
-        if !self.are(0, GRID) {
+        let large = format!("ld.const.b32 %__rf_c0, [{VARIABLE}+{IS_LARGE}];");
+        let middle = 1 + LARGE.len();
+        if !self.is(0, &large) || !self.are(1, LARGE) {
             return None;
         }
-        let blocks = u64::try_from(self.last_integer(before)?).ok()?;
-        let lines = [
-            format!("setp.ge.u64 %__rf_due, %__rf_grid, {blocks};"),
-            "mov.u32 %__rf_word, 0;".to_owned(),
-            "@%__rf_due ld.volatile.global.u32 %__rf_word, [%__rf_stop];".to_owned(),
-            HALT.to_owned(),
-        ];
-        if !self.are(before, &lines) {
-            return None;
-        }
-        let middle = before + lines.len();
         let clearing = clearing();
         let clears = self.are(middle, &clearing);
         let end = middle + if clears { clearing.len() } else { 0 };
         let is_whole = self.retires(end);
-        is_whole.then_some((Idiom::Entry { blocks, clears }, end + 1))
+        is_whole.then_some((Idiom::Entry { clears }, end + 1))
     }
 
     fn frame(&self) -> Option<(Idiom<'a>, usize)> {
@@ -228,8 +218,8 @@ impl<'a> Reader<'_, '_, 'a, '_> {
         };
         match idiom {
             Idiom::Frame { .. } => found == [2],
-            Idiom::Entry { clears: true, .. } => {
-                let start = GRID.len() + 4;
+            Idiom::Entry { clears: true } => {
+                let start = 1 + LARGE.len();
                 let (test, again, join) = (start + 19, start + 23, start + 24);
                 found == [test, join, join + 1]
                     && goes(start + 2, join + 1)
@@ -294,13 +284,12 @@ pub(super) fn retires(flow: &Flow<'_, '_>, index: usize, source: &str) -> bool {
     step.next.len() == 2 && others.all(is_there)
 }
 
-/// The number of blocks: less than 2^31 times 2^16 times 2^16.
-const GRID: &[&str] = &[
-    "mov.u32 %__rf_c0, %nctaid.x;",
-    "mov.u32 %__rf_c1, %nctaid.y;",
-    "mov.u32 %__rf_c2, %nctaid.z;",
-    "mul.lo.u32 %__rf_c1, %__rf_c1, %__rf_c2;",
-    "mul.wide.u32 %__rf_grid, %__rf_c0, %__rf_c1;",
+/// Looks where grids may be large.
+const LARGE: &[&str] = &[
+    "setp.ne.s32 %__rf_due, %__rf_c0, 0;",
+    "mov.u32 %__rf_word, 0;",
+    "@%__rf_due ld.volatile.global.u32 %__rf_word, [%__rf_stop];",
+    HALT,
 ];
 
 /// Clears the shared memory of the block: each thread stores 16 bytes at a time,

@@ -19,8 +19,8 @@ pub(super) struct Intro<'a> {
     pub(super) end: usize,
     /// The thread looked at the word, whatever its launch is.
     pub(super) looks: bool,
-    /// Blocks of the grid from which on it looked.
-    pub(super) blocks: Option<u64>,
+    /// It looked where grids may be large.
+    pub(super) looks_if_large: bool,
     /// Shared memory is zero.
     pub(super) clears: bool,
     /// The known sequences in it: the first instruction of each, and one past its last.
@@ -45,8 +45,8 @@ pub(super) fn read<'a>(flow: &Flow<'_, 'a>, source: &str) -> Intro<'a> {
                 // (Threads that retire here leave their part as it was: from now
                 // on the others cannot clear all of shared memory.)
                 Idiom::Look => (intro.looks, intro.is_late) = (true, true),
-                Idiom::Entry { blocks, clears } => {
-                    intro.blocks = Some(blocks);
+                Idiom::Entry { clears } => {
+                    intro.looks_if_large = true;
                     intro.clears |= clears && !intro.is_late;
                     intro.is_late = true;
                 }

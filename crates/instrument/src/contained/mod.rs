@@ -97,6 +97,9 @@ pub struct Contained {
     /// The kernels whose blocks the host must give so many bytes of shared memory, or
     /// more: at most [`layout::ROOM`].
     pub rooms: Vec<(String, u64)>,
+    /// The kernels of which no grid of so many blocks, or more, may be launched before the
+    /// table says that grids may be large ([`layout::FenceTable::is_large`]).
+    pub grids: Vec<(String, u64)>,
 }
 
 /// Checks that PTX is contained.
@@ -121,19 +124,27 @@ pub fn verify_contained(text: &str) -> Result<Contained, Vec<VerifyError>> {
     };
     let found = judge(&module, &mut errors);
     errors.into_result()?;
-    let Found { mut waiting, rooms } = found;
+    let Found {
+        mut waiting,
+        rooms,
+        grids,
+    } = found;
     waiting.sort_by_key(|(offset, _)| *offset);
     let waiting = with_lines(text, waiting).map(|(line, (kernel, ends))| Waiting {
         kernel: kernel.to_owned(),
         line,
         ends,
     });
-    let rooms = rooms
-        .into_iter()
-        .map(|(name, room)| (name.to_owned(), room));
+    let named = |list: Vec<(&str, u64)>| -> Vec<(String, u64)> {
+        let named = list.into_iter();
+        named
+            .map(|(name, number)| (name.to_owned(), number))
+            .collect()
+    };
     Ok(Contained {
         waiting: waiting.collect(),
-        rooms: rooms.collect(),
+        rooms: named(rooms),
+        grids: named(grids),
     })
 }
 

@@ -49,6 +49,8 @@ pub(super) struct Found<'a> {
     pub(super) waiting: Vec<(u32, (&'a str, Ends))>,
     /// Bytes of shared memory that each block must have.
     pub(super) rooms: Vec<(&'a str, u64)>,
+    /// Blocks of a grid from which on each must look where it begins.
+    pub(super) grids: Vec<(&'a str, u64)>,
 }
 
 /// Judges all bodies; `shared` names the functions that access shared memory, with how
@@ -100,6 +102,7 @@ pub(super) fn judge<'a>(
             out.waiting.push((at, (function.name, ends)));
         }
     }
+    out.grids = bounds.grids;
     out
 }
 

@@ -1,11 +1,11 @@
 //! What clears memory before its first use: the shared memory of a block, and
 //! the frame of a function.
 
-use super::looks::{self, Looks};
+use super::looks;
 use super::refuse::Refusals;
 use super::text::Within;
 use crate::patch::{Patch, line};
-use model::layout::fence::{RESERVED_SHARED, VARIABLE};
+use model::layout::fence::{IS_LARGE, RESERVED_SHARED, VARIABLE};
 use ptx::table::Space;
 use ptx::{Statement, Variable, VariableSpace};
 
@@ -119,21 +119,16 @@ fn frame(number: usize, within: Within<'_>, alignment: u32, out: &mut String) {
     }
 }
 
-/// The head of a kernel: looks whether it must end if the grid is large; and
+/// The head of a kernel: looks whether it must end if its grid may be large; and
 /// clears shared memory if it accesses any.
 ///
 /// Threads may look at different times. Where they clear, they agree at the
 /// barrier: if one retires all do, so none goes on while another one has left
 /// its bytes as they were.
-pub(super) fn entry(looks: &Looks, clears: bool, out: &mut String) {
+pub(super) fn entry(clears: bool, out: &mut String) {
     line!(out, ".reg .b32 %__rf_c<8>;");
-    line!(out, ".reg .b64 %__rf_grid;");
-    line!(out, "mov.u32 %__rf_c0, %nctaid.x;");
-    line!(out, "mov.u32 %__rf_c1, %nctaid.y;");
-    line!(out, "mov.u32 %__rf_c2, %nctaid.z;");
-    line!(out, "mul.lo.u32 %__rf_c1, %__rf_c1, %__rf_c2;");
-    line!(out, "mul.wide.u32 %__rf_grid, %__rf_c0, %__rf_c1;");
-    line!(out, "setp.ge.u64 %__rf_due, %__rf_grid, {};", looks.blocks);
+    line!(out, "ld.const.b32 %__rf_c0, [{VARIABLE}+{IS_LARGE}];");
+    line!(out, "setp.ne.s32 %__rf_due, %__rf_c0, 0;");
     line!(out, "mov.u32 %__rf_word, 0;");
     line!(
         out,

@@ -15,8 +15,8 @@
 //!   thread still executes stays small.
 //! * Where functions look as they begin is decided for the whole module: only
 //!   where a tree of calls would be too large without.
-//! * A kernel looks as it begins if its grid has many blocks. Most grids do not,
-//!   and need no load.
+//! * A kernel looks as it begins if the host has said that grids may have many blocks.
+//!   Most have not, and need no load.
 
 use super::FenceForm;
 use super::near::{self, Near};
@@ -69,8 +69,6 @@ pub(super) struct Looks {
     pub(super) may_skip: bool,
     /// Whether there is one at the head.
     pub(super) at_head: bool,
-    /// The number of blocks of a grid from which on there is one at the head.
-    pub(super) blocks: u64,
 }
 
 impl Looks {
@@ -289,7 +287,6 @@ impl<'m, 'a> Known<'m, 'a> {
             passes,
             may_skip: passes > 0 || instructions.any(|inst| sleeps(inst.instruction)),
             at_head: false,
-            blocks: (stop::GRID_STEPS / bound).max(1),
         };
         (looks, bound)
     }

@@ -289,8 +289,8 @@ fn with_entries<'a>(
     for (place, name) in entries {
         out.push_str(&text[at..*place]);
         at = *place;
-        if let Some(looks) = looks.get(name) {
-            clear::entry(looks, shared.contains(name), &mut out);
+        if looks.contains_key(name) {
+            clear::entry(shared.contains(name), &mut out);
         }
     }
     out.push_str(&text[at..]);

@@ -147,6 +147,8 @@ pub(crate) struct Entry {
     /// Bytes of shared memory that each block must have
     /// (`model::layout::fence::ROOM`).
     pub(crate) room: u32,
+    /// Blocks from which on a grid is large (`model::layout::fence::stop::GRID_STEPS`).
+    pub(crate) large: u64,
 }
 
 /// Which launches of a kernel are proved to end once they must, although threads wait
@@ -253,15 +255,18 @@ pub(super) fn judged(text: &[u8]) -> Result<Judged, NotTaken> {
         let is_added = last.is_some_and(|last| last.name == WORKSPACE && last.size() == Some(8));
         let workspace = if is_added { slots.pop() } else { None };
         let end = slots.last().map_or(0, |(offset, size)| offset + size);
-        let mut rooms = contained.rooms.iter();
-        let room = rooms.find(|(kernel, _)| kernel == function.name);
+        let of = |list: &[(String, u64)]| {
+            let found = list.iter().find(|(kernel, _)| kernel == function.name);
+            found.map(|(_, number)| *number)
+        };
         kernels.push(Entry {
             name: function.name.to_owned(),
             parameters: slots,
             parameter_bytes: workspace.map_or(bytes, |_| end),
             workspace: workspace.map(|(offset, _)| offset),
             ends: Ends::of(function.name, &contained),
-            room: room.map_or(0, |(_, room)| u32::try_from(*room).unwrap_or(u32::MAX)),
+            room: of(&contained.rooms).map_or(0, |room| u32::try_from(room).unwrap_or(u32::MAX)),
+            large: of(&contained.grids).unwrap_or(u64::MAX),
         });
     }
     let in_space = |space| {

@@ -215,6 +215,10 @@ impl Session {
         let kernel = self.kernels.get(kernel);
         let kernel = kernel.ok_or_else(|| no_handle("kernel"))?;
         launch.shared = launch.shared.max(kernel.least_shared);
+        if blocks >= kernel.large {
+            let told = kernel.table.large(&self.device.context);
+            told.inspect_err(|_| self.blocks.give_back(blocks))?;
+        }
         // Set before the launch: should it fail halfway, the counters are read.
         self.are_unread |= kernel.may_fail;
         self.library.launched(&kernel.uses);

@@ -126,7 +126,7 @@ pub mod stop {
     /// counting the time that it waits for others.
     pub const STEPS: u64 = 1 << 26;
     /// Where a grid has more blocks than this over the steps of a thread, each
-    /// block looks at the word before it begins.
+    /// block must look at the word before it begins.
     pub const GRID_STEPS: u64 = 1 << 36;
 }
 
@@ -147,8 +147,10 @@ pub struct FenceTable {
     /// Bytes of shared memory that the system reserves in each block, before
     /// the program's (`CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK`).
     pub reserved_shared: u32,
-    /// Zero.
-    pub padding: u32,
+    /// Not zero once a grid of so many blocks may run that each of them looks at the word
+    /// of [`stop`] before it begins ([`stop::GRID_STEPS`]). The host sets it before such a
+    /// launch.
+    pub is_large: u32,
 }
 
 /// Offset of the upper half of [`FenceTable::base`].
@@ -165,6 +167,8 @@ pub const RECIPROCAL: u32 = offset_of!(FenceTable, reciprocal) as u32;
 pub const STOP: u32 = offset_of!(FenceTable, stop) as u32;
 /// Offset of [`FenceTable::reserved_shared`].
 pub const RESERVED_SHARED: u32 = offset_of!(FenceTable, reserved_shared) as u32;
+/// Offset of [`FenceTable::is_large`].
+pub const IS_LARGE: u32 = offset_of!(FenceTable, is_large) as u32;
 /// Offset of the addresses of variables, 8 bytes each.
 pub const VARIABLES: u32 = size_of::<FenceTable>() as u32;
 
@@ -233,7 +237,7 @@ impl FenceTable {
             reciprocal: (u128::from(u64::MAX) + 1).wrapping_div(u128::from(size)) as u64,
             stop,
             reserved_shared,
-            padding: 0,
+            is_large: 0,
         })
     }
 
@@ -241,7 +245,7 @@ impl FenceTable {
     pub fn bytes(&self) -> [u8; VARIABLES as usize] {
         let mut out = [0; VARIABLES as usize];
         let words = [self.base, self.size, self.mask, self.reciprocal, self.stop];
-        let low = u64::from(self.reserved_shared);
+        let low = u64::from(self.reserved_shared) | u64::from(self.is_large) << 32;
         for (place, word) in out.chunks_exact_mut(8).zip(words.into_iter().chain([low])) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -263,7 +267,7 @@ mod tests {
         };
         assert_eq!(word(BASE_HIGH), 3 << 2);
         assert_eq!(word(MASK_HIGH), 3);
-        assert_eq!(word(RESERVED_SHARED), 1024);
+        assert_eq!((word(RESERVED_SHARED), word(IS_LARGE)), (1024, 0));
         assert_eq!((word(BASE), word(SIZE)), (0, 0));
         assert_eq!(word(RECIPROCAL), 1 << 30);
         assert_eq!((word(STOP), word(STOP + 4)), (0, 2));
