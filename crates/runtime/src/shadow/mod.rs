@@ -57,7 +57,8 @@ pub struct Shadow {
     rule: RedzoneRule,
     turn: Turn,
     state: Mutex<State>,
-    /// There are changes that are not on the device.
+    /// There are changes that are not on the device, or not all of which are yet. Set
+    /// under the lock of the state, or before a flush.
     is_pending: AtomicBool,
     /// Nothing is covered any more.
     failed: AtomicBool,
@@ -329,7 +330,9 @@ impl Shadow {
         self.flush();
     }
 
-    /// Writes what changed to the device.
+    /// Writes what changed to the device. When this returns, all that changed before is
+    /// there, also what another thread was writing: a kernel that is launched then may use
+    /// a buffer whose shadow that thread writes.
     fn flush(&self) {
         if !self.is_pending.load(Ordering::Acquire) {
             return;
@@ -337,13 +340,13 @@ impl Shadow {
         let (Some(encoding), Some(_turn)) = (self.encoding, self.turn.take()) else {
             return;
         };
-        let changes = {
-            let mut state = self.state.lock();
-            self.is_pending.store(false, Ordering::Release);
-            std::mem::take(&mut state.pending)
-        };
+        let changes = std::mem::take(&mut self.state.lock().pending);
         if let Err(message) = self.write(encoding, &changes) {
             self.fail(&message);
+        }
+        let state = self.state.lock();
+        if state.pending.is_empty() {
+            self.is_pending.store(false, Ordering::Release);
         }
     }
 

@@ -7,6 +7,8 @@ use driver::sys::CUresult;
 use model::layout::placed::{MAPPING_GRANULE, PLACED_BASE};
 use model::layout::shadow::{Encoding, SHADOW_WINDOW};
 use model::{AllocationKind, DeviceAddress, Protections, Settings};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 const ENCODING: Encoding = Encoding::Block256;
@@ -221,4 +223,27 @@ fn kept_addresses_are_not_given_out_again_and_keep_no_memory() {
     let whole = Some(extent(base.0, 2 * MIB));
     assert_eq!(memory.outside(DeviceAddress(base.0 - 4)), whole);
     assert_eq!(memory.outside(DeviceAddress(seen[0] - 4)), None);
+}
+
+/// A launch that finds another thread at work on the shadow of its buffer waits for it.
+#[test]
+fn launches_wait_for_what_another_thread_is_writing() {
+    let bench = shadowed();
+    let buffer = allocate(&bench, 4 * MIB).unwrap();
+    let (address, launched) = (buffer.base.0, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        // The device is slow.
+        let words = bench.device.words.lock();
+        scope.spawn(|| drop(bench.launch(address, address)));
+        std::thread::sleep(Duration::from_millis(100));
+        scope.spawn(|| {
+            bench.launch(address, address);
+            launched.store(true, Ordering::Release);
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!launched.load(Ordering::Acquire));
+        drop(words);
+    });
+    assert_eq!(shadow(&bench, address), u32::MAX);
+    assert!(launched.load(Ordering::Acquire));
 }
