@@ -48,7 +48,9 @@
 //! * `ptx`: the parser; the rows of `ptx::table`: which operands are written,
 //!   which are addresses, their bytes and alignment.
 //! * `model::layout::fence`, and that the host fills the table of a partition
-//!   that has margins.
+//!   that has margins, gives blocks the shared memory that the answer names
+//!   ([`Contained::rooms`]), and says in the table when grids may be large
+//!   ([`Contained::grids`]).
 //! * ptxas and the driver: that they compile PTX as the ISA says, check types and
 //!   names, and place frames and return addresses apart.
 //!
