@@ -23,7 +23,6 @@
 //! where d - 1 < N, a constant, which bounds them by N / s, rounded up; or, where the step
 //! is a register, (d - 1) / 2^n < s, which bounds them by 2^n. (It follows that s is not
 //! zero; a negative number is a large one without a sign.)
-
 //!
 //! **Pointers that move.** Let a pass make a register of 64 bits from what it was by
 //! additions, each of a number, or of a register that the loop does not write and that the
@@ -68,7 +67,7 @@ const WAY: i64 = 1 << 40;
 /// Additions of a pass that are followed.
 const LINKS: usize = 64;
 
-/// A loop, and what was found of it.
+/// A straight piece of code that its last instruction leads back to.
 struct Loop<'f, 'm, 'a, 's> {
     flow: &'f Flow<'m, 'a>,
     source: &'s str,
@@ -111,13 +110,7 @@ pub(super) fn loops<'a>(flow: &Flow<'_, 'a>, from: usize, source: &str) -> Vec<C
 impl<'a> Counted<'a> {
     /// The registers that it moves.
     pub(super) fn moved(&self, flow: &Flow<'_, 'a>, source: &str) -> Vec<Moved<'a>> {
-        let Counted { first, end, .. } = *self;
-        let found = Loop {
-            flow,
-            source,
-            first,
-            end,
-        };
+        let found = self.body(flow, source);
         let moved = |at: usize| {
             let to = found.instruction(at).operands.first()?;
             let OperandKind::Name(register) = to.kind else {
@@ -130,7 +123,16 @@ impl<'a> Counted<'a> {
             let way = i64::try_from(self.passes).ok()?.checked_mul(most)?;
             (way <= WAY).then_some(Moved { at, register, way })
         };
-        (first..end).filter_map(moved).collect()
+        (self.first..self.end).filter_map(moved).collect()
+    }
+
+    fn body<'f, 'm, 's>(&self, flow: &'f Flow<'m, 'a>, source: &'s str) -> Loop<'f, 'm, 'a, 's> {
+        Loop {
+            flow,
+            source,
+            first: self.first,
+            end: self.end,
+        }
     }
 
     /// How far a pass moves a register, at most, that an instruction makes by additions to
@@ -138,7 +140,7 @@ impl<'a> Counted<'a> {
     fn moved_by(&self, of: &Loop<'_, '_, 'a, '_>, mut at: usize, register: &str) -> Option<i64> {
         let mut sum = 0i64;
         for _ in 0..LINKS {
-            let (from, by) = of.added(at)?;
+            let (from, by) = of.sum(at, 64)?;
             let most = match by {
                 OperandKind::Integer(by) => i64::try_from(by.unsigned_abs()).ok()?,
                 OperandKind::Name(name) => {
@@ -161,12 +163,7 @@ impl<'a> Counted<'a> {
 
     /// Registers that are within a limit all through the loop.
     pub(super) fn limits(&self, flow: &Flow<'_, 'a>, source: &str) -> Vec<(&'a str, i64)> {
-        let found = Loop {
-            flow,
-            source,
-            first: self.first,
-            end: self.end,
-        };
+        let found = self.body(flow, source);
         let limits = self.limits.iter();
         limits
             .filter(|(name, _)| found.is_fixed(name))
@@ -222,24 +219,6 @@ impl<'a> Loop<'_, '_, 'a, '_> {
             && !(self.first..self.end).any(|at| mentions_written(self.flow, at, name))
     }
 
-    /// Of a 64-bit addition: what does not change, and the register that it is added to.
-    fn added(&self, at: usize) -> Option<(&'a str, &OperandKind<'a>)> {
-        let adding = self.instruction(at);
-        let [_, a, b] = &adding.operands[..] else {
-            return None;
-        };
-        let is_sum = matches!(adding.opcode.text.trim(), "add.s64" | "add.u64");
-        if !is_sum || adding.guard.is_some() {
-            return None;
-        }
-        let is_fixed = |kind: &OperandKind<'a>| self.fixed(kind).is_some();
-        match (&a.kind, &b.kind) {
-            (OperandKind::Name(from), by) if is_fixed(by) => Some((from, by)),
-            (by, OperandKind::Name(from)) if is_fixed(by) => Some((from, by)),
-            _ => None,
-        }
-    }
-
     fn counted(&self) -> Option<Counted<'a>> {
         let last = self.instruction(self.end - 1);
         let guard = last
@@ -263,7 +242,7 @@ impl<'a> Loop<'_, '_, 'a, '_> {
             Some(_) => (value, None),
             None => {
                 let (counter, plus) = self.sum(made, bits)?;
-                (counter, Some(plus))
+                (counter, Some(self.fixed(plus)?))
             }
         };
         let moved = self.only(counter)?;
@@ -297,21 +276,22 @@ impl<'a> Loop<'_, '_, 'a, '_> {
         }
     }
 
-    /// The register that something is added to which does not change, and that.
-    fn sum(&self, at: usize, bits: u32) -> Option<(&'a str, String)> {
-        let making = self.instruction(at);
-        let opcode = making.opcode.text.trim();
-        let [_, a, b] = &making.operands[..] else {
+    /// Of an addition that is always executed: the register that something is added to
+    /// which does not change, and that.
+    fn sum(&self, at: usize, bits: u32) -> Option<(&'a str, &OperandKind<'a>)> {
+        let adding = self.instruction(at);
+        let opcode = adding.opcode.text.trim();
+        let [_, a, b] = &adding.operands[..] else {
             return None;
         };
-        if opcode != format!("add.s{bits}") && opcode != format!("add.u{bits}") {
+        let is_sum = opcode == format!("add.s{bits}") || opcode == format!("add.u{bits}");
+        if !is_sum || adding.guard.is_some() {
             return None;
         }
+        let is_fixed = |kind: &OperandKind<'a>| self.fixed(kind).is_some();
         match (&a.kind, &b.kind) {
-            (OperandKind::Name(counter), plus) if self.fixed(plus).is_some() => {
-                Some((counter, self.fixed(plus)?))
-            }
-            (plus, OperandKind::Name(counter)) => Some((counter, self.fixed(plus)?)),
+            (OperandKind::Name(from), by) if is_fixed(by) => Some((from, by)),
+            (by, OperandKind::Name(from)) if is_fixed(by) => Some((from, by)),
             _ => None,
         }
     }
@@ -424,12 +404,10 @@ impl<'a> Loop<'_, '_, 'a, '_> {
             }
         };
         lines.extend(behind);
-        let is_right =
-            |(at, line): (usize, &String)| text(self.flow, begin + at, self.source) == *line;
         let last = self.first - 1;
         let leaves = text(self.flow, last, self.source).starts_with("@%__rf_due bra ");
         let is_whole = (begin + 1..self.first).all(|at| !self.flow.steps[at].has_label);
-        let is_so = lines.iter().enumerate().all(is_right)
+        let is_so = self.stands(begin, &lines)
             && leaves
             && is_whole
             && self.flow.is_one_scope(begin..self.end);
@@ -439,6 +417,13 @@ impl<'a> Loop<'_, '_, 'a, '_> {
             passes,
             limits,
         })
+    }
+
+    /// Whether these are the instructions from here on.
+    fn stands(&self, begin: usize, lines: &[String]) -> bool {
+        let is_right =
+            |(at, line): (usize, &String)| text(self.flow, begin + at, self.source) == *line;
+        lines.iter().enumerate().all(is_right)
     }
 
     /// The registers that the end of the guard keeps within limits, and where what is
@@ -462,9 +447,7 @@ impl<'a> Loop<'_, '_, 'a, '_> {
                 format!("add.s64 %__rf_wide, {register}, {most};"),
                 format!("setp.gt.or.u64 %__rf_due, %__rf_wide, {twice}, %__rf_due;"),
             ];
-            let is_right =
-                |(at, line): (usize, &String)| text(self.flow, begin + at, self.source) == *line;
-            if !lines.iter().enumerate().all(is_right) || !self.is_register(register) {
+            if !self.stands(begin, &lines) || !self.is_register(register) {
                 break;
             }
             limits.push((*register, *most));

@@ -125,8 +125,8 @@ impl<'a> Functions<'a> {
     }
 
     /// Judges one function; if it may access shared memory, answers how many bytes of
-    /// it each block must have. `sequences` says which accesses are contained, because the sequence that
-    /// they are in is known.
+    /// it each block must have. `sequences` says which accesses are contained, because the
+    /// sequence that they are in is known.
     pub(super) fn judge(
         &self,
         function: &Function<'a>,

@@ -11,7 +11,7 @@ use super::near::Body;
 use crate::patch::line;
 use ptx::OperandKind;
 
-/// How far a pointer moves in a loop without a fence, at most.
+/// How many bytes a pointer moves in a loop without a fence, at most.
 const WAY: i64 = 1 << 34;
 /// Additions of a pass that are followed.
 const LINKS: usize = 64;
@@ -20,8 +20,9 @@ const LINKS: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moving {
     pub(super) pointers: Vec<Step>,
-    /// What is added to them, and how large that may be, either way.
+    /// The registers that are added to them.
     pub(super) limited: Vec<String>,
+    /// How many bytes each of these may add, either way.
     pub(super) limit: i64,
 }
 
@@ -32,7 +33,7 @@ pub(super) struct Step {
     pub(super) update: usize,
     /// The additions that lead from what it was to what it becomes, the last one first.
     pub(super) links: Vec<usize>,
-    /// How far all passes move it, in either direction, at most.
+    /// How many bytes all passes move it, in either direction, at most.
     pub(super) way: i64,
 }
 

@@ -307,10 +307,8 @@ impl<'x, 'm, 'a> Search<'x, 'm, 'a> {
         None
     }
 
-    /// Decides which pointers are fenced, and which come from those. `Err`: some
-    /// that would be fenced, and may not be. `None` if it takes long.
-    /// With pointers that are fenced before the loops that move them; `None` if there are
-    /// none, or if what is made of them would lead too far.
+    /// What is fenced if some pointers are fenced before the loops that move them. `None`
+    /// if there are none of these, or if what is made of them would lead too far.
     fn moving(&mut self, ways: &Ways) -> Option<Pointers<'a>> {
         if ways.moving.is_empty() {
             return None;
@@ -331,6 +329,9 @@ impl<'x, 'm, 'a> Search<'x, 'm, 'a> {
         Some(found)
     }
 
+    /// Decides which pointers are fenced, and which come from those. `Err`: some
+    /// that would be fenced, and may not be. `None` if it takes long.
+    /// `ways` are those of the registers that may be fenced before a loop.
     fn place(&self, ways: &Ways) -> Option<Result<Pointers<'a>, Vec<&'a str>>> {
         let alignments = self.alignments()?;
         let mut from: FxHashMap<usize, (&'a str, Bounded)> = FxHashMap::default();
