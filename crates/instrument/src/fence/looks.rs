@@ -90,8 +90,10 @@ impl Looks {
             for at in *first..near.branch {
                 let operands = &code.instructions[at].instruction.operands;
                 for (number, operand) in operands.iter().enumerate().skip(1) {
-                    let is_limited = |name: &&String| matches!(operand.kind, ptx::OperandKind::Name(own) if own == name.as_str());
-                    if near.moving.limited.iter().any(|name| is_limited(&name)) {
+                    let ptx::OperandKind::Name(own) = operand.kind else {
+                        continue;
+                    };
+                    if near.moving.limited.iter().any(|name| name == own) {
                         ways.limits.insert((at, number), near.moving.limit);
                     }
                 }
