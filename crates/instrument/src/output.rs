@@ -14,6 +14,8 @@ pub struct Options {
     /// A thread that fails a check leaves its record and traps there, before
     /// the access.
     pub trap: bool,
+    /// Accesses in loops are checked in each pass, and not before the loops.
+    pub in_place: bool,
     /// Accesses to global memory are checked against shadow memory in place of
     /// bounds, and no others are.
     pub shadow: Option<Encoding>,

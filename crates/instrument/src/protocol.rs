@@ -42,6 +42,10 @@ pub(crate) mod family {
     pub(crate) const TEXT: &str = "%__rf_text";
     /// Whether a string leaves its bounds.
     pub(crate) const CUT: &str = "%__rf_cut";
+    /// Registers of 32 bits for what is computed before loops.
+    pub(crate) const NARROW: &str = "%__rf_n";
+    /// The same, of 64 bits.
+    pub(crate) const WIDE: &str = "%__rf_z";
     /// The values that a thunk passes on.
     pub(crate) const MOVED: &str = "%__rf_v";
 }
@@ -126,6 +130,10 @@ pub(crate) mod register {
     pub(crate) const PLACED_UNIT: &str = "%__rf_unit2";
     /// How many units of placed allocations are covered.
     pub(crate) const PLACED_UNITS: &str = "%__rf_placed";
+    /// The passes of the loop that follows but the first; or how far its counter goes.
+    pub(crate) const PASSES: &str = "%__rf_passes";
+    /// The loop that follows is not known to stay in bounds.
+    pub(crate) const SLOW: &str = "%__rf_slow";
     /// The address has shadow memory.
     pub(crate) const COVERED: &str = "%__rf_covered";
 }

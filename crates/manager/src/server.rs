@@ -552,7 +552,8 @@ impl Manager {
         }
         let Hello { name, memory, .. } = hello;
         let quota = *self.users.get(&peer.uid).unwrap_or(&self.quota);
-        let place = self.slices.admit(slice, memory, quota.memory)?;
+        let live = || self.tenants.live();
+        let place = self.slices.admit(slice, (memory, quota.memory), &live)?;
         let wanted = place.memory();
         let tenant = self
             .tenants

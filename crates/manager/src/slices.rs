@@ -32,6 +32,10 @@ use std::time::{Duration, Instant};
 /// a process that has just ended comes back as soon as its kernels are over.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a tenant waits for a partition where it is not known that any comes back: so
+/// long it may take to see that a process has ended.
+const NOTICE: Duration = Duration::from_millis(250);
+
 /// A limit that is being written; no slice has such a name.
 const UNFINISHED: &str = ".new";
 
@@ -254,16 +258,17 @@ impl Slices {
 
     /// Finds room for a tenant that asks for `memory` bytes, 0 for what it may
     /// have: in its slice, or else at most `limit`, and beside the other slices, of
-    /// which each can always have one tenant.
+    /// which each can always have one tenant. `live` is how many tenants there are: other
+    /// partitions are being cleared, and are waited for.
     pub(crate) fn admit(
         self: &Arc<Slices>,
         slice: Option<&SliceId>,
-        memory: u64,
-        limit: u64,
+        (memory, limit): (u64, u64),
+        live: &dyn Fn() -> usize,
     ) -> Result<Place, String> {
         let Some(slice) = slice else {
             let memory = self.within(memory, limit)?;
-            let slot = self.slot(&self.all.lock(), false)?;
+            let slot = self.slot_in_time(live)?;
             return Ok(self.place(slot, None, memory));
         };
         let end = Instant::now() + PATIENCE;
@@ -283,11 +288,18 @@ impl Slices {
                 if !is_first && found.tenants >= quota::SLICE_TENANTS {
                     return Err(format!("its slice has {} tenants already", found.tenants));
                 }
-                let slot = self.slot(&all, is_first)?;
-                let found = all.get(slice).ok_or("the slice was removed")?;
-                found.used += granted;
-                found.tenants += 1;
-                return Ok(self.place(slot, Some(slice.clone()), granted));
+                match self.slot(&all, is_first) {
+                    Ok(slot) => {
+                        let found = all.get(slice).ok_or("the slice was removed")?;
+                        found.used += granted;
+                        found.tenants += 1;
+                        return Ok(self.place(slot, Some(slice.clone()), granted));
+                    }
+                    Err(error) if Instant::now() >= end => return Err(error),
+                    Err(_) => {}
+                }
+                let _ = self.returned.wait_until(&mut all, end);
+                continue;
             }
             let (memory, used) = (found.memory, found.used);
             if self.returned.wait_until(&mut all, end).timed_out() {
@@ -307,6 +319,25 @@ impl Slices {
                 "{memory} bytes of memory are asked for, and a tenant may have {limit}"
             )),
             memory => Ok(memory.next_multiple_of(HEADROOM)),
+        }
+    }
+
+    /// A slot of no slice; waits for those that are being cleared.
+    fn slot_in_time(&self, live: &dyn Fn() -> usize) -> Result<Slot, String> {
+        let start = Instant::now();
+        let mut all = self.all.lock();
+        loop {
+            let slot = self.slot(&all, false);
+            let waited = start.elapsed();
+            let is_cleared = self.addresses.count().0 > live();
+            let patience = if is_cleared { PATIENCE } else { NOTICE };
+            if slot.is_ok() || waited >= patience {
+                return slot;
+            }
+            // (Which of the two it is may change.)
+            let _ = self
+                .returned
+                .wait_for(&mut all, NOTICE.min(patience - waited));
         }
     }
 
@@ -485,12 +516,35 @@ mod tests {
         }
     }
 
+    /// No partition is being cleared.
+    fn all_live() -> usize {
+        usize::MAX
+    }
+
+    #[test]
+    fn partitions_that_are_being_cleared_are_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let slices = slices(folder.path());
+        let mut places = Vec::new();
+        while let Ok(place) = slices.admit(None, (64 * MIB, MIB << 20), &all_live) {
+            places.push(place);
+        }
+        let live = places.len() - 1;
+        let waiting = std::thread::spawn({
+            let slices = Arc::clone(&slices);
+            move || slices.admit(None, (64 * MIB, MIB << 20), &|| live).is_ok()
+        });
+        std::thread::sleep(2 * NOTICE);
+        drop(places.pop());
+        assert!(waiting.join().unwrap());
+    }
+
     #[test]
     fn tenants_of_a_slice_never_have_more_than_its_memory() {
         let folder = tempfile::tempdir().unwrap();
         let slices = slices(folder.path());
         let (slice, ..) = slices.add(&new("a", 256 * MIB)).unwrap();
-        let asked = |memory| slices.admit(Some(&slice), memory, MIB << 20);
+        let asked = |memory| slices.admit(Some(&slice), (memory, MIB << 20), &all_live);
         let refused = |memory| asked(memory).err().expect("a refusal");
         assert!(refused(257 * MIB).contains("a tenant may have 268435456"));
         assert!(refused(u64::MAX).contains("a tenant may have"));
@@ -505,7 +559,7 @@ mod tests {
             let (slices, slice) = (Arc::clone(&slices), slice.clone());
             move || {
                 slices
-                    .admit(Some(&slice), 64 * MIB, MIB << 20)
+                    .admit(Some(&slice), (64 * MIB, MIB << 20), &all_live)
                     .map(|place| place.memory())
             }
         });
@@ -527,16 +581,20 @@ mod tests {
         let (small, ..) = slices.add(&new("small", 64 * MIB)).unwrap();
         let (large, ..) = slices.add(&new("large", 1024 * 1024 * MIB)).unwrap();
         let mut places = Vec::new();
-        while let Ok(place) = slices.admit(Some(&large), 64 * MIB, MIB << 20) {
+        while let Ok(place) = slices.admit(Some(&large), (64 * MIB, MIB << 20), &all_live) {
             places.push(place);
         }
         assert_eq!(places.len() as u32, quota::SLICE_TENANTS);
-        while let Ok(place) = slices.admit(None, 64 * MIB, MIB << 20) {
+        while let Ok(place) = slices.admit(None, (64 * MIB, MIB << 20), &all_live) {
             places.push(place);
         }
         let (taken, all) = slices.addresses.count();
         assert_eq!(all - taken, 1);
-        assert!(slices.admit(Some(&small), 0, MIB << 20).is_ok());
+        assert!(
+            slices
+                .admit(Some(&small), (0, MIB << 20), &all_live)
+                .is_ok()
+        );
     }
 
     #[test]
@@ -550,7 +608,7 @@ mod tests {
         };
         let held = std::fs::File::open(&state.folder).unwrap();
         let before = inode(&state.folder);
-        let place = slices.admit(Some(&old), 0, MIB << 20).unwrap();
+        let place = slices.admit(Some(&old), (0, MIB << 20), &all_live).unwrap();
         assert!(slices.add(&new("a", 64 * MIB)).is_err());
         slices.remove("a").unwrap();
         assert!(!state.folder.exists());
@@ -558,7 +616,7 @@ mod tests {
         // A container that still has the old folder mounted does not see it.
         assert_ne!(inode(&state.folder), before);
         drop(held);
-        assert!(slices.admit(Some(&old), 0, MIB << 20).is_err());
+        assert!(slices.admit(Some(&old), (0, MIB << 20), &all_live).is_err());
         // What the old one's tenant had is not given back to the young one.
         drop(place);
         let state = &slices.states()[0];

@@ -168,6 +168,11 @@ impl Tenants {
         }
     }
 
+    /// How many are there.
+    pub(crate) fn live(&self) -> usize {
+        self.state.lock().live.len()
+    }
+
     /// Seconds since the manager was started, the sums, and those that are there.
     pub(crate) fn overview(&self) -> (u64, Totals, Vec<TenantRow>) {
         let state = self.state.lock();

@@ -59,6 +59,7 @@ impl Protection for Bounds {
         Wanted::Bounds {
             checked: settings.check_only,
             trap: settings.trap,
+            in_place: !settings.hoist,
             shadow: settings.protect.shadow.then_some(settings.shadow_encoding),
         }
     }

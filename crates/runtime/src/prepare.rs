@@ -26,6 +26,8 @@ pub(crate) enum Wanted {
         checked: Checked,
         /// Threads that fail a check trap.
         trap: bool,
+        /// Accesses in loops are checked in each pass.
+        in_place: bool,
         /// Checks are against shadow memory.
         shadow: Option<Encoding>,
     },
@@ -97,14 +99,20 @@ pub(crate) fn prepare(
             return original((UncheckedReason::Excluded, message), Some(texts));
         }
     };
-    let (trap, shadow) = match wanted {
-        Wanted::Bounds { trap, shadow, .. } => (trap, shadow),
-        _ => (false, None),
+    let (trap, in_place, shadow) = match wanted {
+        Wanted::Bounds {
+            trap,
+            in_place,
+            shadow,
+            ..
+        } => (trap, in_place, shadow),
+        _ => (false, false, None),
     };
     let instrumented = |checked| -> Result<Vec<_>, _> {
         let options = Options {
             checked,
             trap,
+            in_place,
             shadow,
         };
         let one = |text: &String| match without_wrappers(text, wanted) {

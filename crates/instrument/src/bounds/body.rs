@@ -26,10 +26,11 @@ pub(super) fn emit(
     plan: &Plan,
     reports: Reports<'_>,
     heap: Heap<'_>,
+    source: &str,
     patch: &mut Patch,
 ) -> String {
     let mut emit = Emit::of(about, plan, reports);
-    emit.body(heap, patch);
+    emit.body(heap, source, patch);
     let mut head = String::new();
     emit.head(&mut head);
     head
@@ -96,11 +97,16 @@ impl<'x> Cursors<'x> {
 }
 
 impl<'x> Emit<'x, '_, '_> {
-    fn body(&mut self, heap: Heap<'x>, patch: &mut Patch) {
+    fn body(&mut self, heap: Heap<'x>, source: &str, patch: &mut Patch) {
         let mut at = Cursors::of(self.plan, heap);
+        let quick = self.quick_loops(heap.frees);
+        let mut loops = quick.iter().peekable();
         for index in 0..self.analysis.code.instructions.len() {
             let inst = &self.analysis.code.instructions[index];
             let instruction = inst.instruction;
+            if let Some(quick) = loops.next_if(|quick| quick.begins_at(index)) {
+                self.quick_copy(quick, source, patch);
+            }
             let mnemonic = instruction.opcode.mnemonic();
             if matches!(mnemonic, Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Trap) {
                 patch.insert(inst.attached_from, |out| {
@@ -114,8 +120,11 @@ impl<'x> Emit<'x, '_, '_> {
                 patch.insert(inst.attached_from, |out| self.report_before_end(out));
             }
             self.calls_at(index, &mut at, patch);
-            self.accesses_at(index, &mut at, patch);
+            self.accesses_at(index, &mut at.planned, patch);
             self.definitions_at(index, &mut at, patch);
+            if let Some(quick) = quick.iter().find(|quick| quick.ends_at(index)) {
+                patch.insert(instruction.span.end, |out| quick.end(out));
+            }
         }
         self.end(patch);
     }
@@ -172,10 +181,15 @@ impl<'x> Emit<'x, '_, '_> {
     }
 
     /// Checks of accesses, and the code for accesses that fail.
-    fn accesses_at(&mut self, index: usize, at: &mut Cursors<'x>, patch: &mut Patch) {
+    pub(super) fn accesses_at(
+        &mut self,
+        index: usize,
+        planned: &mut Peekable<Iter<'_, Planned>>,
+        patch: &mut Patch,
+    ) {
         let inst = &self.analysis.code.instructions[index];
         let instruction = inst.instruction;
-        let mut checked = at.planned.clone();
+        let mut checked = planned.clone();
         while let Some(access) = checked.next_if(|p| p.instruction as usize == index) {
             if access.leads {
                 let group = &self.plan.groups[access.group as usize];
@@ -184,7 +198,7 @@ impl<'x> Emit<'x, '_, '_> {
                 });
             }
         }
-        let mut accesses = at.planned.clone();
+        let mut accesses = planned.clone();
         let of_this: Vec<&Planned> =
             std::iter::from_fn(|| accesses.next_if(|p| p.instruction as usize == index)).collect();
         let predicated_off = self.predicated_off(&of_this, inst, patch);
@@ -200,7 +214,7 @@ impl<'x> Emit<'x, '_, '_> {
             }
             guard(predicated_off, instruction, patch);
         }
-        while let Some(access) = at.planned.next_if(|p| p.instruction as usize == index) {
+        while let Some(access) = planned.next_if(|p| p.instruction as usize == index) {
             if access.policy == FailurePolicy::Redirected
                 && let Some(OperandKind::Address(address)) =
                     instruction.operands.get(access.operand).map(|o| &o.kind)

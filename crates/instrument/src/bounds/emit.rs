@@ -39,6 +39,8 @@ pub(super) struct Reports<'x> {
     pub(super) record: &'x RecordCode,
     /// A thread that fails a check traps there.
     pub(super) traps: bool,
+    /// Loops have no quick copies.
+    pub(super) in_place: bool,
     /// What may end the kernel before the thread exits.
     pub(super) endings: &'x Endings<'x>,
 }
@@ -57,7 +59,10 @@ pub(super) struct Emit<'x, 'm, 'a> {
     pub(super) made: FxHashMap<u32, Made>,
     pub(super) labels: u32,
     /// The group whose verdict the last check before this one used.
-    last_owner: Option<u32>,
+    pub(super) last_owner: Option<u32>,
+    /// How many registers of 32 bits, and of 64, are used before loops; none if there is
+    /// no loop with a quick copy.
+    pub(super) ahead: Option<(u32, u32)>,
     /// Bounds may be refreshed, so their registers need an initial value.
     pub(super) refreshed: bool,
     /// Numbers of the arguments that are looked up, by call and argument.
@@ -93,6 +98,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             made: FxHashMap::default(),
             labels: 0,
             last_owner: None,
+            ahead: None,
             refreshed: false,
             passed: FxHashMap::default(),
             may_end_in: FxHashSet::default(),
@@ -465,7 +471,13 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
 
     /// The limit for offsets so that the following `less` bytes are in bounds,
     /// too.
-    fn limit_of(&self, group: &Group, less: u64, size: Op<'a>, out: &mut String) -> Op<'a> {
+    pub(super) fn limit_of(
+        &self,
+        group: &Group,
+        less: u64,
+        size: Op<'a>,
+        out: &mut String,
+    ) -> Op<'a> {
         match (group.source, size) {
             (_, Op::Constant(size)) => Op::Constant(size.max(less) - less),
             (Source::Root(root), size) if !group.in_doubt => {

@@ -213,6 +213,11 @@ impl Emit<'_, '_, '_> {
             line!(out, ".reg .b32 {LANE};");
             line!(out, "mov.u32 {LANE}, %laneid;");
         }
+        if let Some((narrow, wide)) = self.ahead {
+            line!(out, ".reg .pred {SLOW};");
+            line!(out, ".reg .b64 {PASSES}, {WIDE}<{}>;", wide.max(1));
+            line!(out, ".reg .b32 {NARROW}<{}>;", narrow.max(1));
+        }
         self.declare_families(out);
     }
 

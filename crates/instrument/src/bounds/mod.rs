@@ -14,6 +14,7 @@
 //! uncertain, the address itself is looked up (`Provenance::Unknown`).
 
 mod across;
+mod ahead;
 mod aligned;
 mod body;
 mod callees;
@@ -88,6 +89,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         texts: Texts::of(&module),
         checked,
         trap: options.trap,
+        in_place: options.in_place,
         endings: Endings::of(&module),
         record: RecordCode::of(&module, tag),
         shadow: options.shadow,
@@ -170,6 +172,8 @@ struct Pass<'x, 'a> {
     checked: Checked,
     /// Threads that fail a check trap.
     trap: bool,
+    /// See [`Options::in_place`].
+    in_place: bool,
     /// What may end kernels before threads exit.
     endings: Endings<'a>,
     /// The code that writes records.
@@ -431,6 +435,7 @@ impl<'x, 'a> Pass<'x, 'a> {
             Reports {
                 record: &self.record,
                 traps: self.trap,
+                in_place: self.in_place,
                 endings: &self.endings,
             },
             body::Heap {
@@ -438,6 +443,7 @@ impl<'x, 'a> Pass<'x, 'a> {
                 tag: self.tag,
                 frees: self.heap && device_heap::frees(self.module),
             },
+            source,
             &mut patch,
         );
         let inside = body.span.start + 1;

@@ -88,7 +88,7 @@ pub(super) fn elided(
 }
 
 /// Groups with one verdict have a check each, or none has.
-fn with_twins(plan: &Plan, elided: &mut [bool]) {
+pub(super) fn with_twins(plan: &Plan, elided: &mut [bool]) {
     let owner = |group: usize| plan.groups[group].twin.map_or(group, |twin| twin as usize);
     let mut all = vec![true; elided.len()];
     for group in 0..elided.len() {

@@ -141,7 +141,9 @@ impl State {
             is_checked |= match duty(&subject, input) {
                 Some(duty) => {
                     self.sites += 1;
-                    if self.is_unchecked(&subject, &duty, input, errors) {
+                    if self.is_checked_ahead(&subject, &duty, input)
+                        || self.is_unchecked(&subject, &duty, input, errors)
+                    {
                         continue;
                     }
                     self.reports.has_checks = true;

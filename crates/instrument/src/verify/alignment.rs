@@ -18,6 +18,12 @@ pub(super) struct Tested {
     bytes: u64,
 }
 
+impl Tested {
+    pub(super) fn of(address: Text, at: i64, bytes: u64) -> Self {
+        Tested { address, at, bytes }
+    }
+}
+
 /// What is known of alignment while check code is followed.
 #[derive(Default)]
 pub(super) struct Alignments {

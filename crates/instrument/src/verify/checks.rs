@@ -1,6 +1,7 @@
 //! Follows check code through its registers.
 
 use super::Errors;
+use super::ahead::{Loops, Previous};
 use super::alignment::{self, Alignments};
 use super::calls::{Callees, Calls, Order, Reliance};
 use super::facts::Frame;
@@ -16,6 +17,7 @@ use super::through::Through;
 use super::verdicts::{Count, Distance, Needs, Redirect, Verdict};
 use super::windows::Windows;
 use super::written::{is_own, number, root};
+use crate::ahead::Counted;
 use crate::protocol::family::{LIMIT, PASSED_BASE, PASSED_SIZE};
 use crate::protocol::register::{
     GIVEN_BASE, GIVEN_SIZE, OTHER, SCRATCH, SITE, WEAK_BASE, WEAK_SIZE,
@@ -82,6 +84,8 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) is_residual: bool,
     /// Labels that statements of the function name.
     pub(super) targets: &'x FxHashSet<&'a str>,
+    /// Its loops that may have quick copies, if there are copies.
+    pub(super) counted: Vec<Counted<'a>>,
 }
 
 impl Input<'_, '_, '_> {
@@ -166,6 +170,8 @@ pub(super) struct State {
     pub(super) heap_sites: Vec<(u32, ptx::Span)>,
     /// Accesses of a residual copy that have no checks.
     pub(super) unchecked: Vec<Unchecked>,
+    /// Loops with quick copies.
+    pub(super) loops: Loops,
     /// The text up to here was read as a whole.
     read_until: u32,
 }
@@ -225,6 +231,8 @@ fn read(
                 state.names(new, errors);
                 state.program(old, new, input, errors);
             }
+            Matched::Copy(first, span) => state.copy_begins(*first, *span, input, errors),
+            Matched::CopyEnds(span) => state.copy_ends(*span, input, errors),
         }
     }
     state.end(input, errors);
@@ -307,6 +315,12 @@ impl State {
         if span.start < self.read_until {
             return;
         }
+        let before = std::mem::take(&mut self.loops.previous);
+        if let Piece::Statement(Statement::Label(label)) = piece
+            && self.loop_label(label, before, input, errors)
+        {
+            return;
+        }
         let unless_null = self.reports.unless_null.take();
         if let Some(end) = self.fixed_code(span.start, input) {
             self.read_until = end;
@@ -352,6 +366,9 @@ impl State {
         if let Some(end) = self.own_frame_code(at, input) {
             return Some(end);
         }
+        if let Some(end) = self.ahead_code(at, input) {
+            return Some(end);
+        }
         self.lookup_code(at, input)
     }
 
@@ -395,6 +412,7 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
+        self.loops.previous = Previous::Other;
         let is_instruction_or_attached = matches!(
             from,
             Piece::Statement(Statement::Instruction(_) | Statement::Pragma(_) | Statement::Loc(_))
@@ -407,16 +425,7 @@ impl State {
                 if input.is_target(label.name) {
                     self.roots.is_head = false;
                 }
-                // What is above may not have been executed.
-                self.forget_scratch_registers();
-                self.must_be_set(errors, to.span());
-                self.strings.end(to.span(), errors);
-                self.found = None;
-                self.redirects.clear();
-                self.verdicts.clear();
-                self.through.end();
-                self.block_begins();
-                self.block_ends(input, errors, to.span());
+                self.joins(input, errors, to.span());
             }
             (
                 Piece::Statement(Statement::Instruction(old)),
@@ -437,6 +446,24 @@ impl State {
         }
     }
 
+    /// Control comes from elsewhere, too: what is above may not have been executed.
+    pub(super) fn joins(
+        &mut self,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+        span: ptx::Span,
+    ) {
+        self.forget_scratch_registers();
+        self.must_be_set(errors, span);
+        self.strings.end(span, errors);
+        self.found = None;
+        self.redirects.clear();
+        self.verdicts.clear();
+        self.through.end();
+        self.block_begins();
+        self.block_ends(input, errors, span);
+    }
+
     /// Conditions on a body as a whole.
     fn end(&mut self, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
         self.must_be_set(errors, input.span);
@@ -445,6 +472,7 @@ impl State {
         self.block_ends(input, errors, input.span);
         self.all_bounds_returned(input, errors);
         self.all_needed(input, errors);
+        self.all_loops_end(input, errors);
         self.all_reported(input, errors);
         self.all_defined(input, errors);
         for (index, (site, span)) in self.heap_sites.iter().enumerate() {
@@ -554,6 +582,10 @@ impl State {
         self.redirected_call(old, new, input, errors);
         self.forget(old);
         let index = input.index.get(&old.span.start);
+        if let Some(&index) = index {
+            self.loops.previous = Previous::Program(index);
+            self.loops.next = index + 1;
+        }
         let bytes = index.map_or(0, |&index| {
             input.analysis.code.instructions[index].register_bytes
         });

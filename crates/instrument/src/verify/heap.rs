@@ -75,6 +75,9 @@ impl HeapCalls {
     ) {
         match piece {
             Matched::Same(..) => {}
+            Matched::Copy(_, span) | Matched::CopyEnds(span) => {
+                errors.at(*span, "a copy of a loop without checks");
+            }
             Matched::Added(piece) if piece.span().start < self.read_until => {}
             Matched::Added(piece) => match heap_place(text.0, piece.span().start, "0", text.1) {
                 Some((site, end)) => (self.passed_site, self.read_until) = (Some(site), end),

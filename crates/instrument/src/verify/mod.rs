@@ -67,6 +67,7 @@
 //!   [`crate::LaunchLimit`] says.
 
 mod accesses;
+mod ahead;
 mod alignment;
 mod blocks;
 mod calls;

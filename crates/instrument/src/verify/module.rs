@@ -4,6 +4,7 @@ use super::calls::{self, Callees, Order, Reliance};
 use super::facts::own_frame;
 use super::host::HostLimits;
 use super::{Errors, Wanted, checks, residual, statements, through};
+use crate::ahead::{Counted, label};
 use crate::device_runtime;
 use crate::output::EntryPlan;
 use crate::protocol::{FREE, MALLOC};
@@ -375,6 +376,10 @@ impl<'x, 'a> Judge<'x, 'a> {
             shadow: self.shadow,
             is_residual: is_residual(function),
             targets: &targets(original),
+            counted: match function.span.text(new).contains(&label("ahead", "")) {
+                true => Counted::all(&analysis),
+                false => Vec::new(),
+            },
         };
         let followed = checks::follow(&input, &matched, errors);
         if input.is_residual {

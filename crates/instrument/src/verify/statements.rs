@@ -4,11 +4,14 @@ use super::Errors;
 use super::calls::is_call_of_copy;
 use super::facts::heap_call;
 use super::through::is_call_through;
+use crate::ahead::label;
 use crate::protocol::{
     FREE, HEAP_LAUNCH, HEAP_PLACE, LABEL_PREFIX, MALLOC, NAME_PREFIX, REGISTER_PREFIX, RESULT,
 };
 use model::layout::LAUNCH_PARAMETER;
 use ptx::{Block, Function, Instruction, Mnemonic, Modifier, OperandKind, Span, Statement};
+use std::iter::Peekable;
+use std::slice::Iter;
 
 /// A statement or the edge of a scope, in text order.
 #[derive(Clone, Copy)]
@@ -70,6 +73,11 @@ pub(super) enum Matched<'m, 'a> {
     Redirected(&'m Instruction<'a>, &'m Instruction<'a>),
     /// Check code.
     Added(Piece<'m, 'a>),
+    /// From here on, the program's statements are those of the quick copy of the loop
+    /// that begins with this instruction; with the label's place.
+    Copy(usize, Span),
+    /// The quick copy ends.
+    CopyEnds(Span),
 }
 
 /// Whether a text names something that only checks use.
@@ -86,6 +94,7 @@ pub(super) fn matched<'m, 'a>(
 ) -> Vec<Matched<'m, 'a>> {
     let mut out = Vec::with_capacity(to.len());
     let mut expected = from.iter().peekable();
+    let mut copy = None;
     let mut added_scopes = 0u32;
     let mut at = 0;
     while let Some(&piece) = to.get(at) {
@@ -125,6 +134,33 @@ pub(super) fn matched<'m, 'a>(
             }
             continue;
         }
+        if let Some(first) = copy_of(text).filter(|_| copy.is_none()) {
+            copy = Some((first, expected.clone()));
+            begin_copy(&mut expected);
+            out.push(Matched::Copy(first, piece.span()));
+            continue;
+        }
+        if let Some((first, loop_itself)) = &copy {
+            if text == format!("bra {};", label("out", *first)) {
+                expected = loop_itself.clone();
+                copy = None;
+                out.push(Matched::CopyEnds(piece.span()));
+                continue;
+            }
+            if let Some(&old_piece) = expected.peek()
+                && is_renamed(*old_piece, piece, *first)
+            {
+                expected.next();
+                out.push(match (old_piece, piece) {
+                    (
+                        Piece::Statement(Statement::Instruction(old_one)),
+                        Piece::Statement(Statement::Instruction(new_one)),
+                    ) => Matched::Redirected(old_one, new_one),
+                    _ => Matched::Same(*old_piece, piece),
+                });
+                continue;
+            }
+        }
         if let (
             Piece::Statement(Statement::Instruction(new_one)),
             Some(Piece::Statement(Statement::Instruction(old_one))),
@@ -145,6 +181,70 @@ pub(super) fn matched<'m, 'a>(
         );
     }
     out
+}
+
+/// The first instruction of the loop whose quick copy a label begins.
+fn copy_of(text: &str) -> Option<usize> {
+    let name = text.strip_suffix(':')?;
+    let first = name.strip_prefix(&*format!("{LABEL_PREFIX}quick"))?;
+    first.parse().ok()
+}
+
+/// Goes on behind the last label before the next instruction: that of the loop.
+fn begin_copy<'p, 'm: 'p, 'a: 'm>(expected: &mut Peekable<Iter<'p, Piece<'m, 'a>>>) {
+    let ahead = expected.clone();
+    let ahead =
+        ahead.take_while(|piece| !matches!(piece, Piece::Statement(Statement::Instruction(_))));
+    let mut behind = 0;
+    for (place, piece) in ahead.enumerate() {
+        if matches!(piece, Piece::Statement(Statement::Label(_))) {
+            behind = place + 1;
+        }
+    }
+    for _ in 0..behind {
+        expected.next();
+    }
+}
+
+/// Whether a label, or a branch to one, is that of the source by its name in the quick
+/// copy. (`ahead` verifies that it is a label of the loop.)
+fn is_renamed(old: Piece<'_, '_>, new: Piece<'_, '_>, first: usize) -> bool {
+    let is = |old: &str, new: &str| {
+        let begin = label("quick", first);
+        let rest = new.strip_prefix(&*begin);
+        rest.is_some_and(|rest| {
+            rest.is_empty() || rest.strip_prefix('_') == Some(old.trim_start_matches('$'))
+        })
+    };
+    match (old, new) {
+        (Piece::Statement(Statement::Label(old)), Piece::Statement(Statement::Label(new))) => {
+            is(old.name, new.name) && new.name != label("quick", first)
+        }
+        (
+            Piece::Statement(Statement::Instruction(old)),
+            Piece::Statement(Statement::Instruction(new)),
+        ) => {
+            let target = |instruction: &Instruction<'_>| match &instruction.operands[..] {
+                [target] => match target.kind {
+                    OperandKind::Name(name) => Some(name.to_owned()),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let same_guards = match (&old.guard, &new.guard) {
+                (None, None) => true,
+                (Some(a), Some(b)) => (a.negated, a.register) == (b.negated, b.register),
+                _ => false,
+            };
+            old.opcode.mnemonic() == Mnemonic::Bra
+                && old.opcode.text == new.opcode.text
+                && same_guards
+                && target(old)
+                    .zip(target(new))
+                    .is_some_and(|(old, new)| is(&old, &new))
+        }
+        _ => false,
+    }
 }
 
 /// Whether a piece sets a register to zero: the result of the program's next
@@ -244,7 +344,7 @@ pub(super) fn differs_in_heap_calls_only(matched: &[Matched<'_, '_>]) -> bool {
                         && matches!(what.kind, OperandKind::Integer(_))
                 )
         }
-        Matched::Added(_) => false,
+        Matched::Added(_) | Matched::Copy(..) | Matched::CopyEnds(_) => false,
     })
 }
 
@@ -262,6 +362,7 @@ pub(super) fn beyond_heap_calls(piece: &Matched<'_, '_>) -> Option<Span> {
     };
     let (fine, span) = match piece {
         Matched::Same(..) => return None,
+        Matched::Copy(_, span) | Matched::CopyEnds(span) => return Some(*span),
         Matched::Redirected(old, new) => (
             is_heap_call(old, new) || is_call_of_copy(old, new),
             new.span,

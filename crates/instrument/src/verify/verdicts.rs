@@ -134,6 +134,27 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
+    /// That a distance is below a size, less so many bytes.
+    pub(super) fn of(distance: Distance, size: Text, less: u64) -> Self {
+        Verdict {
+            distance,
+            size,
+            less,
+            limit: None,
+            tested: None,
+            count: None,
+            guards: Vec::new(),
+            site: None,
+            record: Record::default(),
+            lanes: 32,
+            is_sealed: false,
+            found: None,
+            symbol: None,
+            blocks: None,
+            serial: 0,
+        }
+    }
+
     /// Whether guards and lanes may limit it: the comparison is complete.
     fn is_compared(&self) -> bool {
         !self.is_sealed && self.count.as_ref().is_none_or(|(_, made)| *made == 3)
@@ -459,21 +480,11 @@ impl State {
         let symbol = self.symbols.get(&distance.pointer);
         let symbol = symbol.or(self.windows.symbol(&distance.pointer)).cloned();
         let verdict = Verdict {
-            distance,
-            size,
-            less,
-            limit: None,
-            tested: None,
-            count: None,
             guards,
-            site: None,
-            record: Record::default(),
-            lanes: 32,
-            is_sealed: false,
             found,
             symbol,
-            blocks: None,
             serial: self.begun,
+            ..Verdict::of(distance, size, less)
         };
         self.unsited.insert(predicate.to_owned());
         self.verdicts.insert(predicate.to_owned(), verdict);

@@ -141,6 +141,10 @@ settings! {
         (Prove::On, super::form::ON), (Prove::Off, OFF), (Prove::Verify, &["verify"]),
     ]), Value("WHEN");
 
+    /// Whether accesses of a loop are checked before it, those of all passes at once,
+    /// where their addresses can be computed there.
+    "hoist" hoist: bool = true, SWITCH, Value("ON|OFF");
+
     /// Checks only kernels whose mangled or demangled name contains this text.
     "kernel-name" kernel_name: Option<String> = None, Unset(Text("part of a kernel's name")),
         Value("TEXT"), "all kernels";

@@ -119,6 +119,7 @@ fn modules_that_need_the_device_runtime_are_left_to_devices_that_link_it() {
     let bounds = Wanted::Bounds {
         checked: Checked::default(),
         trap: false,
+        in_place: false,
         shadow: None,
     };
     let prepared = |text: &str, launches_itself, wanted| {
@@ -150,6 +151,7 @@ fn what_was_instrumented_is_found_by_the_next_process() {
     let bounds = Wanted::Bounds {
         checked: Checked::default(),
         trap: false,
+        in_place: false,
         shadow: None,
     };
     // A process: what it has made, what it has found, and what it has removed.
@@ -176,6 +178,7 @@ fn what_was_instrumented_is_found_by_the_next_process() {
     let trapping = Wanted::Bounds {
         checked: Checked::default(),
         trap: true,
+        in_place: false,
         shadow: None,
     };
     for wanted in [trapping, Wanted::Look, Wanted::DeviceHeap] {
