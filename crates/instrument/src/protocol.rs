@@ -134,6 +134,8 @@ pub(crate) mod register {
     pub(crate) const PASSES: &str = "%__rf_passes";
     /// The loop that follows is not known to stay in bounds.
     pub(crate) const SLOW: &str = "%__rf_slow";
+    /// Bytes of live buffers are poisoned, of which their bounds know nothing.
+    pub(crate) const POISONED: &str = "%__rf_poisoned";
     /// The address has shadow memory.
     pub(crate) const COVERED: &str = "%__rf_covered";
 }

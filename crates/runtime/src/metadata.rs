@@ -39,6 +39,8 @@ pub(crate) struct Metadata {
     watches_heap: AtomicBool,
     /// The words that say which addresses have shadow memory.
     shadow_window: [AtomicU64; 2],
+    /// Bytes of live buffers were poisoned.
+    is_poisoned: AtomicBool,
 }
 
 /// The device heap, as far as it is there.
@@ -74,6 +76,7 @@ impl Metadata {
             heap: Mutex::default(),
             watches_heap: AtomicBool::new(false),
             shadow_window: Default::default(),
+            is_poisoned: AtomicBool::new(false),
         }
     }
 
@@ -134,7 +137,22 @@ impl Metadata {
     /// Which addresses have shadow memory, as kernels get it.
     pub fn shadow_window(&self) -> [u8; LAUNCH_WINDOW as usize] {
         let words = self.shadow_window.each_ref();
-        window_bytes(words.map(|word| word.load(Ordering::Acquire)))
+        let words = words.map(|word| word.load(Ordering::Acquire));
+        window_bytes(words, self.is_poisoned.load(Ordering::Acquire))
+    }
+
+    /// Bytes of live buffers are poisoned from now on: kernels that find the bounds of
+    /// buffers may not go by them alone.
+    ///
+    /// # Errors
+    ///
+    /// It could not be written to the device.
+    pub fn poisoned(&self) -> Result<(), DriverError> {
+        if self.is_poisoned.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let words = self.shadow_window.each_ref();
+        self.set_shadow_window(words.map(|word| word.load(Ordering::Acquire)))
     }
 
     /// Shadow memory is mapped for other addresses.
@@ -146,9 +164,10 @@ impl Metadata {
         for (place, word) in self.shadow_window.iter().zip(words) {
             place.store(word, Ordering::Release);
         }
+        let bytes = window_bytes(words, self.is_poisoned.load(Ordering::Acquire));
         self.env
             .driver()
-            .write(DeviceAddress(SHADOW_WINDOW), &window_bytes(words))
+            .write(DeviceAddress(SHADOW_WINDOW), &bytes)
     }
 
     /// The record ring, once attached.
@@ -408,6 +427,7 @@ fn apply(driver: &dyn Driver, update: &TableUpdate) -> Result<(), DriverError> {
     }
 }
 
-fn window_bytes(words: [u64; 2]) -> [u8; LAUNCH_WINDOW as usize] {
-    u128::to_le_bytes(u128::from(words[0]) | u128::from(words[1]) << 64)
+fn window_bytes(words: [u64; 2], is_poisoned: bool) -> [u8; LAUNCH_WINDOW as usize] {
+    let last = words[1] | u64::from(is_poisoned) << 32;
+    u128::to_le_bytes(u128::from(words[0]) | u128::from(last) << 64)
 }

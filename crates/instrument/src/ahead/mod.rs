@@ -38,11 +38,19 @@ pub(crate) use values::{Ahead, Value};
 
 use crate::protocol::LABEL_PREFIX;
 use analysis::{Analysis, BlockId, Loops, ValueId};
+use model::layout::shadow::Encoding;
 use ptx::table::Convergence;
 use ptx::{Block, Label, Mnemonic, OperandKind, Statement};
 
-/// The least passes of a loop that is worth it.
-pub(crate) const LEAST: u64 = 4;
+/// The least passes of a loop that is worth it, if its accesses are compared with bounds.
+const LEAST: u64 = 4;
+
+/// And if it takes a lookup before the loop to find them.
+const LEAST_OF_LOOKUPS: u64 = 16;
+
+/// What a lookup finds is no buffer if it has more bytes: then nothing is known of the
+/// address.
+pub(crate) const LARGEST_BUFFER: u64 = 1 << 46;
 
 /// The most instructions of a loop that has a copy.
 const LARGEST: usize = 400;
@@ -61,12 +69,15 @@ pub(crate) struct Counted<'a> {
     /// The labels before its first instruction, and those inside.
     pub(crate) before: Vec<Label<'a>>,
     pub(crate) inside: Vec<Label<'a>>,
+    /// The least passes that the quick copy is worth.
+    least: u64,
     counter: passes::Counter,
 }
 
 impl<'a> Counted<'a> {
-    /// The loops of a function, in text order.
-    pub(crate) fn all(analysis: &Analysis<'_, 'a>) -> Vec<Counted<'a>> {
+    /// The loops of a function, in text order; the quick copy is for at least so many
+    /// passes.
+    pub(crate) fn all(analysis: &Analysis<'_, 'a>, least: u64) -> Vec<Counted<'a>> {
         let loops = Loops::of(&analysis.cfg, &analysis.dominators);
         if loops.loops.is_empty() {
             return Vec::new();
@@ -79,7 +90,7 @@ impl<'a> Counted<'a> {
         let inner = loops.loops.iter().enumerate();
         let inner = inner.filter(|(number, _)| is_innermost(*number));
         let mut all: Vec<Counted<'a>> = inner
-            .filter_map(|(_, natural)| Self::of(analysis, &natural.blocks, &labels))
+            .filter_map(|(_, natural)| Self::of(analysis, &natural.blocks, &labels, least))
             .collect();
         all.sort_by_key(|counted| counted.first);
         all
@@ -89,6 +100,7 @@ impl<'a> Counted<'a> {
         analysis: &Analysis<'_, 'a>,
         blocks: &[BlockId],
         labels: &[Label<'a>],
+        least: u64,
     ) -> Option<Counted<'a>> {
         let (code, cfg) = (&analysis.code, &analysis.cfg);
         let (header, latch) = (*blocks.first()?, *blocks.last()?);
@@ -136,6 +148,7 @@ impl<'a> Counted<'a> {
             branch,
             before: between(start, spans.0),
             inside: between(spans.0, spans.1),
+            least,
             counter,
         })
         .filter(|counted| !counted.before.is_empty())
@@ -174,6 +187,14 @@ impl<'a> Counted<'a> {
     fn is_fixed(&self, analysis: &Analysis<'_, '_>, value: ValueId) -> bool {
         let known = analysis.ssa.value(value);
         known.is_some_and(|known| !self.has(known.block))
+    }
+}
+
+/// The least passes that a quick copy is worth: without shadow memory, or with it.
+pub(crate) fn least_passes(shadow: Option<Encoding>) -> u64 {
+    match shadow {
+        None => LEAST,
+        Some(_) => LEAST_OF_LOOKUPS,
     }
 }
 

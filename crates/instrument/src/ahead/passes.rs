@@ -13,7 +13,7 @@
 //! the counter itself goes `d + step - 1` at most, from the first pass to the last, and
 //! what moves with it as much farther as it is multiplied with.
 
-use super::values::{Ahead, BITS_OF_PASSES, least};
+use super::values::{Ahead, BITS_OF_PASSES};
 use super::{Counted, LEAST};
 use crate::patch::line;
 use crate::protocol::register::{PASSES, SLOW};
@@ -289,7 +289,7 @@ impl Ahead<'_, '_, '_> {
         line!(out, "sub.{bits} {distance}, {to}, {from};");
         match &counter.step.register {
             None => {
-                let least = least(counter.step.constant.unsigned_abs());
+                let least = self.least(counter.step.constant.unsigned_abs());
                 line!(out, "setp.le.{bits} {SLOW}, {distance}, {least};");
             }
             Some(by) => line!(out, "setp.le.{bits} {SLOW}, {distance}, {};", by.name),
@@ -368,7 +368,7 @@ impl Ahead<'_, '_, '_> {
             }
             true => line!(out, "sub.s64 {PASSES}, {to}, {from};"),
         }
-        self.slow_if("le.u64", PASSES, &least(size).to_string(), out);
+        self.slow_if("le.u64", PASSES, &self.least(size).to_string(), out);
         if size > 1 {
             let rest = self.wide();
             line!(out, "and.b64 {rest}, {PASSES}, {};", size - 1);
@@ -429,7 +429,7 @@ impl Ahead<'_, '_, '_> {
         match &counter.step.register {
             None => {
                 let size = counter.step.constant.unsigned_abs();
-                self.slow_if("le.s64", PASSES, &least(size).to_string(), out);
+                self.slow_if("le.s64", PASSES, &self.least(size).to_string(), out);
                 let beyond = size as i64 - 1 + is_at;
                 match counter.is_down {
                     _ if beyond == 0 => {}
@@ -462,7 +462,7 @@ impl Ahead<'_, '_, '_> {
     /// passes.
     fn far_enough(&mut self, step: &str, out: &mut String) {
         let least_way = self.wide();
-        line!(out, "mul.lo.s64 {least_way}, {step}, {};", LEAST - 2);
+        line!(out, "mul.lo.s64 {least_way}, {step}, {};", self.least(1));
         self.slow_if("le.s64", PASSES, &least_way, out);
     }
 
@@ -489,7 +489,7 @@ impl Ahead<'_, '_, '_> {
         match &counter.step.register {
             None => {
                 let size = counter.step.constant.unsigned_abs();
-                self.slow_if("le.u64", PASSES, &least(size).to_string(), out);
+                self.slow_if("le.u64", PASSES, &self.least(size).to_string(), out);
                 match counter.is_down {
                     _ if size == 1 => {}
                     false => {

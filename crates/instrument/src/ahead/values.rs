@@ -9,8 +9,8 @@
 //! same way, if the first value plus the way is representable in them: then all values
 //! in between are, too. Code tests that, and the loop is slow where it is not so.
 
+use super::Counted;
 use super::passes::{Amount, Multiple};
-use super::{Counted, LEAST};
 use crate::patch::line;
 use crate::protocol::family::{NARROW, WIDE};
 use crate::protocol::register::{PASSES, SLOW};
@@ -97,6 +97,11 @@ impl<'x, 'm, 'a> Ahead<'x, 'm, 'a> {
     pub(super) fn wide(&mut self) -> String {
         self.wide += 1;
         format!("{WIDE}{}", self.wide - 1)
+    }
+
+    /// A counter with this step goes farther than that in a loop that is worth a copy.
+    pub(super) fn least(&self, step: u64) -> u64 {
+        (self.counted.least - 2) * step
     }
 
     /// Goes to the slow loop where a comparison holds, too.
@@ -434,10 +439,4 @@ impl Form {
         };
         Some(Form { kind, is_wide })
     }
-}
-
-/// The least distance that a counter with this step goes in a loop that has [`LEAST`]
-/// passes: more than this.
-pub(super) fn least(step: u64) -> u64 {
-    (LEAST - 2) * step
 }

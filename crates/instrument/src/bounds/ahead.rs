@@ -5,10 +5,11 @@
 
 use super::aligned::Aligned;
 use super::emit::Emit;
+use super::pieces::lookup_in;
 use super::plan::{Base, Group, Planned, Source};
 use super::residual::with_twins;
 use super::text::*;
-use crate::ahead::{Ahead, Counted, Value};
+use crate::ahead::{Ahead, Counted, LARGEST_BUFFER, Value, least_passes};
 use crate::device_heap::may_free;
 use crate::patch::{Patch, line, put};
 use ptx::table::Extent;
@@ -54,7 +55,7 @@ impl<'a> Emit<'_, '_, 'a> {
         if self.plan.accesses.is_empty() || self.reports.traps || self.reports.in_place {
             return Vec::new();
         }
-        let all = Counted::all(self.analysis).into_iter();
+        let all = Counted::all(self.analysis, least_passes(self.plan.shadow)).into_iter();
         let mut quick: Vec<Quick<'a>> = Vec::new();
         for counted in all {
             quick.extend(self.quick(counted, frees));
@@ -87,23 +88,38 @@ impl<'a> Emit<'_, '_, 'a> {
             let group = &self.plan.groups[leader.group as usize];
             let mut aside = ahead.clone();
             is_ahead[leader.group as usize] =
-                self.checked_ahead(&mut aside, (leader, group), &mut String::new());
+                self.checked_ahead(&mut aside, (leader, group, false), &mut String::new());
         }
         with_twins(self.plan, &mut is_ahead);
-        let mut count = 0;
-        for leader in &leaders {
-            let group = &self.plan.groups[leader.group as usize];
-            if !is_ahead[leader.group as usize] {
-                continue;
-            }
-            count += 1;
-            // (A twin has the same address and bytes.)
-            if group.twin.is_none() {
-                self.checked_ahead(&mut ahead, (leader, group), &mut head);
-            }
-        }
-        if !(FEWEST..=MOST).contains(&count) || count * GAIN < leaders.len() {
+        let group_of = |leader: &Planned| &self.plan.groups[leader.group as usize];
+        let mut chosen: Vec<&Planned> = leaders.iter().collect();
+        chosen.retain(|leader| is_ahead[leader.group as usize]);
+        let fewest = match self.plan.shadow {
+            None => FEWEST,
+            Some(_) => 1,
+        };
+        let count = chosen.len();
+        if !(fewest..=MOST).contains(&count) || count * GAIN < leaders.len() {
             return None;
+        }
+        // (A twin has the same address and bytes.)
+        chosen.retain(|leader| group_of(leader).twin.is_none());
+        if self.plan.shadow.is_some() {
+            line!(&mut head, "setp.ne.or.s32 {SLOW}, {POISONED}, 0, {SLOW};");
+        }
+        // Those of one buffer share a lookup.
+        while let Some(first) = chosen.first() {
+            let source = group_of(first).proves;
+            let mut is_found = false;
+            for leader in &chosen {
+                let group = group_of(leader);
+                if group.proves == source {
+                    let looks_up = self.plan.shadow.is_some() && !is_found;
+                    self.checked_ahead(&mut ahead, (leader, group, looks_up), &mut head);
+                    is_found = true;
+                }
+            }
+            chosen.retain(|leader| group_of(leader).proves != source);
         }
         let (narrow, wide) = ahead.used();
         let most = self.ahead.get_or_insert((0, 0));
@@ -115,15 +131,18 @@ impl<'a> Emit<'_, '_, 'a> {
         })
     }
 
-    /// Checks a group in the first pass and in the last, if that can be done.
+    /// Checks a group in the first pass and in the last, if that can be done. Where shadow
+    /// memory decides in the loop, one buffer must hold both: that of the first pass, which
+    /// is looked up, or the last one that was.
     fn checked_ahead(
         &self,
         ahead: &mut Ahead<'_, '_, '_>,
-        (leader, group): (&Planned, &Group),
+        (leader, group, looks_up): (&Planned, &Group, bool),
         out: &mut String,
     ) -> bool {
         let has_bounds = match group.source {
             Source::Root(_) | Source::Shadow(_) => !group.in_doubt,
+            Source::Byte => true,
             _ => false,
         };
         let (Extent::Bytes(bytes @ 1..), Base::Register(_)) = (group.extent, group.base) else {
@@ -144,7 +163,24 @@ impl<'a> Emit<'_, '_, 'a> {
         {
             return false;
         }
-        let (base, size) = self.generic_bounds(group.source);
+        if looks_up {
+            let probe = match group.low {
+                0 => first.clone(),
+                low => {
+                    line!(out, "add.s64 {OFFSET}, {first}, {low};");
+                    OFFSET.to_string()
+                }
+            };
+            lookup_in(Op::Program(&probe), None, out);
+            line!(
+                out,
+                "setp.gt.or.u64 {SLOW}, {WEAK_SIZE}, {LARGEST_BUFFER}, {SLOW};"
+            );
+        }
+        let (base, size) = match group.source {
+            Source::Byte => (WEAK_BASE, WEAK_SIZE),
+            source => self.generic_bounds(source),
+        };
         line!(out, "sub.s64 {OFFSET}, {first}, {base};");
         if group.low != 0 {
             line!(out, "add.s64 {OFFSET}, {OFFSET}, {};", group.low);

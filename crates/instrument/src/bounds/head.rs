@@ -189,7 +189,7 @@ impl Emit<'_, '_, '_> {
         if self.plan.shadow.is_some() && !self.plan.groups.is_empty() {
             let at = self.plan.launch_bounds();
             let at = (self.plan.launch && self.plan.takes_window).then_some(at as u64);
-            crate::shadow::declare(at, out);
+            crate::shadow::declare(at, self.ahead.is_some(), out);
         }
         if !self.plan.returned_bounds.stores.is_empty() {
             line!(out, ".reg .b64 {GIVEN_BASE}, {GIVEN_SIZE};");

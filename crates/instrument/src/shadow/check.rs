@@ -16,7 +16,7 @@
 use crate::patch::line;
 use crate::protocol::register::{
     BYTE, BYTE2, COVERED, FIRST_UNIT, HIGH, LAST, LOW, OFFSET, OTHER, PLACED_UNIT, PLACED_UNITS,
-    SCRATCH, UNIT, UNITS, WEAK_BASE, WEAK_SIZE,
+    POISONED, SCRATCH, UNIT, UNITS, WEAK_BASE, WEAK_SIZE,
 };
 use crate::protocol::{BLOCKS, LABEL_PREFIX, LOOKUP};
 use model::layout::LAUNCH_PARAMETER;
@@ -79,12 +79,17 @@ impl Checked {
 
 /// Declares the registers of checks, and reads which units are covered: from this
 /// place in the launch parameter, else from memory.
-pub(crate) fn declare(place: Option<u64>, out: &mut String) {
+///
+/// `is_ahead`: loops are checked before they begin, which asks for poison.
+pub(crate) fn declare(place: Option<u64>, is_ahead: bool, out: &mut String) {
     line!(out, ".reg .pred {COVERED};");
     line!(
         out,
         ".reg .b32 {BYTE}, {BYTE2}, {LAST}, {LOW}, {HIGH}, {UNIT}, {FIRST_UNIT}, {UNITS}, {PLACED_UNIT}, {PLACED_UNITS};"
     );
+    if is_ahead {
+        line!(out, ".reg .b32 {POISONED};");
+    }
     let (space, base, at) = match place {
         Some(at) => ("param", LAUNCH_PARAMETER, at),
         None => {
@@ -95,6 +100,9 @@ pub(crate) fn declare(place: Option<u64>, out: &mut String) {
     line!(out, "ld.{space}.b32 {FIRST_UNIT}, [{base}+{at}];");
     line!(out, "ld.{space}.b32 {UNITS}, [{base}+{}];", at + 4);
     line!(out, "ld.{space}.b32 {PLACED_UNITS}, [{base}+{}];", at + 8);
+    if is_ahead {
+        line!(out, "ld.{space}.b32 {POISONED}, [{base}+{}];", at + 12);
+    }
 }
 
 /// Sets `outside` where a byte of the access is not addressable, under its

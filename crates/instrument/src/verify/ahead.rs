@@ -12,11 +12,12 @@ use super::Errors;
 use super::accesses::{Duty, Subject};
 use super::alignment::Tested;
 use super::checks::{Input, State, Text, is_shared_limit};
+use super::extents::Extent;
 use super::verdicts::{Distance, Verdict};
-use super::written::{number, reads, word};
-use crate::ahead::{Ahead, Counted, Value, label};
+use super::written::{call_of_lookup, number, reads, word};
+use crate::ahead::{Ahead, Counted, LARGEST_BUFFER, Value, label};
 use crate::protocol::LABEL_PREFIX;
-use crate::protocol::register::{LOW_BITS, OFFSET, SCRATCH, SLOW};
+use crate::protocol::register::{LOW_BITS, OFFSET, POISONED, SCRATCH, SLOW, WEAK_BASE, WEAK_SIZE};
 use analysis::ValueId;
 use ptx::{Label, OperandKind, Span};
 use rustc_hash::FxHashSet;
@@ -74,6 +75,20 @@ fn counted<'x, 'a>(input: &'x Input<'_, '_, 'a>, first: usize) -> Option<&'x Cou
     input.counted.iter().find(|counted| counted.first == first)
 }
 
+/// Reads a lookup of an address, plus a constant: that, and where it ends. What it finds, if it is a
+/// buffer, is the pair that later comparisons are with.
+fn looked_up(text: &str, at: u32, first: &str) -> Option<(i64, u32)> {
+    let (mut from, mut low, mut probe) = (at, 0, first);
+    if let Some(after) = reads(text, from, format_args!("add.s64 {OFFSET}, {first},")) {
+        low = operand(text, after).parse().ok()?;
+        from = reads(text, after, format_args!("{low};"))?;
+        probe = OFFSET;
+    }
+    let from = reads(text, from, call_of_lookup(probe))?;
+    let is_buffer = format!("setp.gt.or.u64 {SLOW}, {WEAK_SIZE}, {LARGEST_BUFFER}, {SLOW};");
+    Some((low, reads(text, from, is_buffer)?))
+}
+
 impl State {
     /// Reads the checks before a loop; where they end.
     pub(super) fn ahead_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
@@ -89,22 +104,29 @@ impl State {
         ahead.begin(&mut head)?;
         let slow = format!("@{SLOW} bra {};", counted.label("slow"));
         let mut from = reads(text, at, format_args!("{name}: {head}"))?;
+        if input.shadow.is_some() {
+            self.roots.is_set(POISONED).then_some(())?;
+            let poison = format!("setp.ne.or.s32 {SLOW}, {POISONED}, 0, {SLOW};");
+            from = reads(text, from, poison)?;
+        }
         self.loops.compared.clear();
+        let mut is_found = false;
         loop {
             if let Some(end) = reads(text, from, &slow) {
                 self.loops.previous = Previous::Compared(first);
                 return Some(end);
             }
-            let (compared, end) = self.compared(&mut ahead, from, input)?;
+            let (compared, end) = self.compared((&mut ahead, &mut is_found), from, input)?;
             self.loops.compared.push(compared);
             from = end;
         }
     }
 
-    /// Reads the comparisons of one address of the loop.
+    /// Reads the comparisons of one address of the loop; and whether the bounds of a buffer
+    /// have been looked up before.
     fn compared(
         &self,
-        ahead: &mut Ahead<'_, '_, '_>,
+        (ahead, is_found): (&mut Ahead<'_, '_, '_>, &mut bool),
         from: u32,
         input: &Input<'_, '_, '_>,
     ) -> Option<(Compared, u32)> {
@@ -125,8 +147,16 @@ impl State {
                 let Some(value) = aside.operand(index, access.operand, &mut head) else {
                     continue;
                 };
-                let first = format!("{head} sub.s64 {OFFSET}, {},", value.first);
-                let Some(after) = reads(input.new, from, first) else {
+                let Some(mut after) = reads(input.new, from, head) else {
+                    continue;
+                };
+                let found = input.shadow.and(looked_up(input.new, after, &value.first));
+                after = found.map_or(after, |(_, end)| end);
+                if input.shadow.is_some() && found.is_none() && !*is_found {
+                    continue;
+                }
+                let offset = format!("sub.s64 {OFFSET}, {},", value.first);
+                let Some(after) = reads(input.new, after, offset) else {
                     continue;
                 };
                 let instruction = code.instructions[index].instruction;
@@ -135,7 +165,11 @@ impl State {
                     _ => return None,
                 };
                 let (verdict, end) = self.comparisons((pointer, &value), after, input.new)?;
+                if found.is_some_and(|(low, _)| low != verdict.distance.low) {
+                    return None;
+                }
                 let address = reference.value;
+                *is_found |= found.is_some();
                 *ahead = aside;
                 return Some((Compared { address, verdict }, end));
             }
@@ -314,10 +348,19 @@ impl State {
         let is_checked = all.iter().any(|compared| {
             let verdict = &compared.verdict;
             let declared = self.size_of(verdict, owed.extent, input);
+            let pair = (verdict.distance.base.as_str(), verdict.size.as_str());
+            // What lies in a live buffer is addressable.
+            let is_held = match owed.extent {
+                Extent::Shadow => pair == (WEAK_BASE, WEAK_SIZE),
+                _ => {
+                    let at = (offset, subject.index);
+                    self.is_checked_against(verdict, *owed, input)
+                        && self.is_aligned(verdict, at, subject.access, input)
+                }
+            };
             compared.address == reference.value
                 && subject.access.lanes == verdict.lanes
-                && self.is_checked_against(verdict, *owed, input)
-                && self.is_aligned(verdict, (offset, subject.index), subject.access, input)
+                && is_held
                 && self.covers_bytes(verdict, subject, declared, input)
         });
         self.loops.compared = all;

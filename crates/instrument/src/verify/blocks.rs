@@ -12,7 +12,7 @@ use super::written::{call_of_lookup, number, reads, word};
 use crate::protocol::family::KEPT;
 use crate::protocol::register::{
     BYTE, BYTE2, COVERED, FIRST_UNIT, HIGH, LAST, LOW, OFFSET, OTHER, OUTSIDE, PLACED_UNIT,
-    PLACED_UNITS, SCRATCH, UNIT, UNITS, WEAK_BASE, WEAK_SIZE,
+    PLACED_UNITS, POISONED, SCRATCH, UNIT, UNITS, WEAK_BASE, WEAK_SIZE,
 };
 use crate::protocol::{BLOCKS, LABEL_PREFIX, NAME_PREFIX};
 use model::layout::LAUNCH_PARAMETER;
@@ -53,6 +53,17 @@ impl Blocks {
 fn may_end_first(encoding: Encoding, low: i64, bytes: u64, (alignment, at): (u64, i64)) -> bool {
     let last = low.wrapping_sub(at).wrapping_add_unsigned(bytes - 1) as u64;
     last.is_multiple_of(alignment.min(encoding.block()))
+}
+
+/// Reads whether bytes of live buffers are poisoned, behind the window.
+pub(super) fn poisoned(launch: Option<u64>) -> String {
+    match launch {
+        Some(bytes) => format!(
+            "ld.param.b32 {POISONED}, [{LAUNCH_PARAMETER}+{}];",
+            bytes.wrapping_sub(LAUNCH_WINDOW - 12)
+        ),
+        None => format!("ld.global.b32 {POISONED}, [{SCRATCH}+12];"),
+    }
 }
 
 /// Reads which units are covered, at the top of a body.

@@ -4,7 +4,7 @@ use super::calls::{self, Callees, Order, Reliance};
 use super::facts::own_frame;
 use super::host::HostLimits;
 use super::{Errors, Wanted, checks, residual, statements, through};
-use crate::ahead::{Counted, label};
+use crate::ahead::{Counted, label, least_passes};
 use crate::device_runtime;
 use crate::output::EntryPlan;
 use crate::protocol::{FREE, MALLOC};
@@ -377,7 +377,7 @@ impl<'x, 'a> Judge<'x, 'a> {
             is_residual: is_residual(function),
             targets: &targets(original),
             counted: match function.span.text(new).contains(&label("ahead", "")) {
-                true => Counted::all(&analysis),
+                true => Counted::all(&analysis, least_passes(self.shadow)),
                 false => Vec::new(),
             },
         };

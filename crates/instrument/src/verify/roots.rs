@@ -12,7 +12,7 @@ use crate::protocol::family::{
     IN_SPACE, IN_SPACE_WIDE, LIMIT, ROOT_BASE, SHADOW_BASE, SHADOW_SIZE,
 };
 use crate::protocol::register::{
-    BLOCK, DYNAMIC, FIRST_UNIT, LANE, SCRATCH, SCRATCH2, WEAK_BASE, WEAK_SIZE,
+    BLOCK, DYNAMIC, FIRST_UNIT, LANE, POISONED, SCRATCH, SCRATCH2, WEAK_BASE, WEAK_SIZE,
 };
 use crate::support::RESERVED_SHARED;
 use analysis::{Referent, Register, Root, RootId, ValueId};
@@ -165,8 +165,15 @@ impl State {
             ),
         ];
         for (register, expected) in singles {
-            if let Some(end) = reads(text, at, &expected) {
+            if let Some(mut end) = reads(text, at, &expected) {
                 self.roots.singles.insert(register.to_owned());
+                let poisoned = super::blocks::poisoned(input.launch.filter(|_| is_entry));
+                if register == FIRST_UNIT
+                    && let Some(behind) = reads(text, end, poisoned)
+                {
+                    self.roots.singles.insert(POISONED.to_owned());
+                    end = behind;
+                }
                 return Some(end);
             }
         }

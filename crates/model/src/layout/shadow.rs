@@ -5,6 +5,7 @@
 //! 0x2000_0000_0020  u32 first   the first unit of the window
 //!                   u32 units   how many are in it
 //!                   u32 placed  how many units of placed allocations are covered
+//!                   u32 poison  whether bytes of live buffers were poisoned
 //! 0x2400_0000_0000  the shadow byte of block 0, then of block 1, and so on
 //! ```
 //!
@@ -30,7 +31,7 @@ use crate::settings::form::{Form, Words};
 use serde::{Deserialize, Serialize};
 
 /// `u32[4]` in the control page: the window's first unit and its units, the
-/// units of placed allocations, and 0. Read as one vector.
+/// units of placed allocations, and whether there is poison. Read as one vector.
 pub const SHADOW_WINDOW: u64 = super::CONTROL_BASE + 0x20;
 /// The shadow byte of the block at address 0.
 pub const SHADOW_BASE: u64 = 0x2400_0000_0000;
