@@ -92,6 +92,7 @@ ret;
                 checked,
                 trap,
                 shadow,
+                in_place: false,
             };
             instrument(ALL, &options).unwrap()
         };

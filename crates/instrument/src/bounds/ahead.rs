@@ -18,8 +18,8 @@ use ptx::{Mnemonic, OperandKind};
 /// A loop has a quick copy if at least one in so many of its checks is left out there.
 const GAIN: usize = 3;
 
-/// And if so many are left out: a few that the loop waits for memory behind anyway cost
-/// less than the registers that the copy takes.
+/// And if so many of its accesses have none: a few, in a loop that waits for memory anyway,
+/// cost less than the registers that the copy takes.
 const FEWEST: usize = 3;
 
 /// The most checks before a loop.
@@ -98,8 +98,10 @@ impl<'a> Emit<'_, '_, 'a> {
             None => FEWEST,
             Some(_) => 1,
         };
-        let count = chosen.len();
-        if !(fewest..=MOST).contains(&count) || count * GAIN < leaders.len() {
+        let all = self.plan.accesses.iter();
+        let unchecked = all.filter(|access| is_ahead[access.group as usize]).count();
+        let is_worth_while = unchecked >= fewest && chosen.len() * GAIN >= leaders.len();
+        if !is_worth_while || chosen.len() > MOST {
             return None;
         }
         // (A twin has the same address and bytes.)

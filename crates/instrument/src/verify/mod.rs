@@ -18,7 +18,9 @@
 //!    is aligned and inside, or nothing is known of its memory (`accesses::duty`).
 //!    A verdict in its block selected its address, or predicates it off. In a
 //!    residual copy it may be as it was instead, if the analysis can prove it at
-//!    a launch; then the program that the host asks is about it (`residual`).
+//!    a launch; then the program that the host asks is about it (`residual`). In
+//!    the quick copy of a loop, too, if its addresses in the first pass and in the
+//!    last were compared before (`ahead`).
 //! 4. **A verdict is about the access**: its address and all bytes that it uses,
 //!    under its guard, of its lanes, and it is still true where it is used.
 //! 5. **The bounds are the right ones**: those of the object that the address
@@ -58,6 +60,8 @@
 //!   ranges an address has at a launch ([`analysis::Program`]). That the host
 //!   launches originals and residual copies only where their programs hold, with
 //!   the launch's own values.
+//! * `crate::ahead`: which loops can be counted before they begin, and the text that
+//!   computes their passes, and addresses of the first pass and the last.
 //! * `model::layout`: addresses and records that host and device share.
 //! * `crate::support`: the text of the functions that checks call;
 //!   `crate::parameters`: the layout of parameter blocks; `crate::protocol`:
