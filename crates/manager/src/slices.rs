@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a tenant waits for a partition where it is not known that any comes back: so
 /// long it may take to see that a process has ended.
-const NOTICE: Duration = Duration::from_millis(250);
+const NOTICE: Duration = Duration::from_millis(2000);
 
 /// A limit that is being written; no slice has such a name.
 const UNFINISHED: &str = ".new";
@@ -258,8 +258,8 @@ impl Slices {
 
     /// Finds room for a tenant that asks for `memory` bytes, 0 for what it may
     /// have: in its slice, or else at most `limit`, and beside the other slices, of
-    /// which each can always have one tenant. `live` is how many tenants there are: other
-    /// partitions are being cleared, and are waited for.
+    /// which each can always have one tenant. `live` is how many tenants there are whose
+    /// processes run: other partitions are being cleared, or will be, and are waited for.
     pub(crate) fn admit(
         self: &Arc<Slices>,
         slice: Option<&SliceId>,

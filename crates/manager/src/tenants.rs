@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use protocol::{Credentials, TenantRow, Totals};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -168,9 +169,15 @@ impl Tenants {
         }
     }
 
-    /// How many are there.
+    /// How many are there whose processes have not ended. (The number of one that has may
+    /// be another's by now, who then counts for it: it is only known a little later.)
     pub(crate) fn live(&self) -> usize {
-        self.state.lock().live.len()
+        let state = self.state.lock();
+        let runs = |tenant: &&Arc<Tenant>| {
+            let process = tenant.peer.pid.map(|pid| format!("/proc/{pid}"));
+            process.is_none_or(|process| Path::new(&process).exists())
+        };
+        state.live.values().filter(runs).count()
     }
 
     /// Seconds since the manager was started, the sums, and those that are there.
