@@ -596,3 +596,21 @@ fn limits_that_are_others_than_the_checks_expect_are_refused() {
         assert!(is_refused, "{:?}", good.entries[entry].limits[limit]);
     }
 }
+
+#[test]
+fn branches_of_a_copy_go_where_those_of_its_loop_go() {
+    let (source, good) = instrumented("ahead_grid");
+    let broken = |from: &str, to: &str| {
+        assert_eq!(good.text.matches(from).count(), 1, "{from}");
+        is_refused(&source, &good, &|done| {
+            done.text = done.text.replace(from, to)
+        })
+    };
+    let skips = "@%p2 bra $__rf_quick11_skip;";
+    assert!(!broken(skips, skips));
+    assert!(broken(skips, "@%p2 bra $__rf_quick11;"));
+    assert!(broken(skips, "@%p2 bra $skip;"));
+    let goes_on = "@%p3 bra $__rf_quick11;";
+    assert!(broken(goes_on, "@%p3 bra $loop;"));
+    assert!(broken(goes_on, "@%p3 bra $__rf_quick11_skip;"));
+}

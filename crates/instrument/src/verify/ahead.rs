@@ -11,7 +11,7 @@
 use super::Errors;
 use super::accesses::{Duty, Subject};
 use super::alignment::Tested;
-use super::checks::{Input, State, Text, is_shared_limit};
+use super::checks::{Input, State, Text, is_shared_limit, name};
 use super::extents::Extent;
 use super::verdicts::{Distance, Verdict};
 use super::written::{call_of_lookup, number, reads, word};
@@ -19,7 +19,7 @@ use crate::ahead::{Ahead, Counted, LARGEST_BUFFER, Value, label};
 use crate::protocol::LABEL_PREFIX;
 use crate::protocol::register::{LOW_BITS, OFFSET, POISONED, SCRATCH, SLOW, WEAK_BASE, WEAK_SIZE};
 use analysis::ValueId;
-use ptx::{Label, OperandKind, Span};
+use ptx::{Instruction, Label, Mnemonic, OperandKind, Span};
 use rustc_hash::FxHashSet;
 
 /// The piece of a body before another one.
@@ -294,6 +294,29 @@ impl State {
         self.joins(input, errors, span);
         (self.sites, self.loops.next) = (sites, first);
         self.loops.previous = Previous::Copied(first);
+    }
+
+    /// A branch of a quick copy goes where that of the loop does, in the copy.
+    pub(super) fn branch_of_copy(
+        &self,
+        old: &Instruction<'_>,
+        new: &Instruction<'_>,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) {
+        let Some((first, _)) = self.loops.copy else {
+            return;
+        };
+        if old.opcode.mnemonic() != Mnemonic::Bra {
+            return;
+        }
+        let expected = name(old, 0).map(|target| {
+            let own = counted(input, first).and_then(|counted| counted.in_copy(target));
+            own.unwrap_or_else(|| target.to_owned())
+        });
+        if expected.as_deref() != name(new, 0) {
+            errors.at(new.span, "a branch of a loop's copy goes elsewhere");
+        }
     }
 
     /// A label of check code: that of a loop itself, or behind it. Whether it is one.

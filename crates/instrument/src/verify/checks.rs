@@ -573,6 +573,7 @@ impl State {
         }
         self.must_be_set(errors, new.span);
         self.reaches_program(old, input, errors, new.span);
+        self.branch_of_copy(old, new, input, errors);
         self.may_leave(old, new, input);
         self.access(old, new, input, errors);
         self.program_strings(old, new, input, errors);

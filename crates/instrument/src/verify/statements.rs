@@ -207,7 +207,7 @@ fn begin_copy<'p, 'm: 'p, 'a: 'm>(expected: &mut Peekable<Iter<'p, Piece<'m, 'a>
 }
 
 /// Whether a label, or a branch to one, is that of the source by its name in the quick
-/// copy. (`ahead` verifies that it is a label of the loop.)
+/// copy. (`ahead` verifies where the branch goes.)
 fn is_renamed(old: Piece<'_, '_>, new: Piece<'_, '_>, first: usize) -> bool {
     let is = |old: &str, new: &str| {
         let begin = label("quick", first);
