@@ -28,12 +28,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a tenant waits for memory that another one of its slice has: that of
-/// a process that has just ended comes back as soon as its kernels are over.
+/// How long a tenant waits for memory that another one of its slice has, or for a partition
+/// that is being cleared: those of a process that has just ended come back as soon as its
+/// kernels are over.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a tenant waits for a partition where it is not known that any comes back: so
-/// long it may take to see that a process has ended.
+/// How long a tenant waits for a partition where none is being cleared: it may take so long
+/// until the manager sees that a connection has ended.
 const NOTICE: Duration = Duration::from_millis(2000);
 
 /// A limit that is being written; no slice has such a name.

@@ -169,8 +169,8 @@ impl Tenants {
         }
     }
 
-    /// How many are there whose processes have not ended. (The number of one that has may
-    /// be another's by now, who then counts for it: it is only known a little later.)
+    /// How many are there whose processes have not ended. (If the process number of one that
+    /// has ended was given to another process, it still counts.)
     pub(crate) fn live(&self) -> usize {
         let state = self.state.lock();
         let runs = |tenant: &&Arc<Tenant>| {

@@ -136,23 +136,28 @@ impl Metadata {
 
     /// Which addresses have shadow memory, as kernels get it.
     pub fn shadow_window(&self) -> [u8; LAUNCH_WINDOW as usize] {
-        let words = self.shadow_window.each_ref();
-        let words = words.map(|word| word.load(Ordering::Acquire));
-        window_bytes(words, self.is_poisoned.load(Ordering::Acquire))
+        window_bytes(
+            self.window_words(),
+            self.is_poisoned.load(Ordering::Acquire),
+        )
     }
 
-    /// Bytes of live buffers are poisoned from now on: kernels that find the bounds of
-    /// buffers may not go by them alone.
+    fn window_words(&self) -> [u64; 2] {
+        let words = self.shadow_window.each_ref();
+        words.map(|word| word.load(Ordering::Acquire))
+    }
+
+    /// Notes that bytes of live buffers are poisoned. From then on the bounds of a buffer do
+    /// not show that its bytes are addressable, and kernels are told so.
     ///
     /// # Errors
     ///
     /// It could not be written to the device.
-    pub fn poisoned(&self) -> Result<(), DriverError> {
+    pub fn note_poison(&self) -> Result<(), DriverError> {
         if self.is_poisoned.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let words = self.shadow_window.each_ref();
-        self.set_shadow_window(words.map(|word| word.load(Ordering::Acquire)))
+        self.set_shadow_window(self.window_words())
     }
 
     /// Shadow memory is mapped for other addresses.

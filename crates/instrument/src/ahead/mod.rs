@@ -55,14 +55,31 @@ pub(crate) const LARGEST_BUFFER: u64 = 1 << 46;
 /// The most instructions of a loop that has a copy.
 const LARGEST: usize = 400;
 
+/// The blocks of a loop, which follow each other: the first, and the last, which goes back.
+#[derive(Clone, Copy, Debug)]
+struct Blocks {
+    header: BlockId,
+    latch: BlockId,
+}
+
+impl Blocks {
+    fn has(self, block: BlockId) -> bool {
+        (self.header..=self.latch).contains(&block)
+    }
+
+    /// Whether the loop makes a value.
+    fn make(self, analysis: &Analysis<'_, '_>, value: ValueId) -> bool {
+        let known = analysis.ssa.value(value);
+        known.is_some_and(|known| self.has(known.block))
+    }
+}
+
 /// A loop that can have a quick copy: blocks that follow each other in the text, the
 /// first of which is the only way in, and the last of which is the only one that goes
 /// back.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted<'a> {
-    /// The first block, and the last.
-    pub(crate) header: BlockId,
-    pub(crate) latch: BlockId,
+    blocks: Blocks,
     /// Its first instruction, and its last: the branch back.
     pub(crate) first: usize,
     pub(crate) branch: usize,
@@ -140,10 +157,10 @@ impl<'a> Counted<'a> {
                 .filter(move |label| (from..to).contains(&label.span.start));
             own.copied().collect::<Vec<_>>()
         };
-        let counter = passes::Counter::of(analysis, (header, latch), branch)?;
+        let blocks = Blocks { header, latch };
+        let counter = passes::Counter::of(analysis, blocks, branch)?;
         Some(Counted {
-            header,
-            latch,
+            blocks,
             first,
             branch,
             before: between(start, spans.0),
@@ -157,11 +174,6 @@ impl<'a> Counted<'a> {
     /// Whether an instruction is in the loop.
     pub(crate) fn holds(&self, index: usize) -> bool {
         (self.first..=self.branch).contains(&index)
-    }
-
-    /// Whether a block is.
-    pub(crate) fn has(&self, block: BlockId) -> bool {
-        (self.header..=self.latch).contains(&block)
     }
 
     /// A label of the loop's own: `what` is `ahead`, `quick`, `slow` or `out`.
@@ -181,12 +193,6 @@ impl<'a> Counted<'a> {
             )),
             _ => None,
         }
-    }
-
-    /// Whether a value is made outside of the loop.
-    fn is_fixed(&self, analysis: &Analysis<'_, '_>, value: ValueId) -> bool {
-        let known = analysis.ssa.value(value);
-        known.is_some_and(|known| !self.has(known.block))
     }
 }
 

@@ -14,10 +14,10 @@
 //! what moves with it as much farther as it is multiplied with.
 
 use super::values::{Ahead, BITS_OF_PASSES};
-use super::{Counted, LEAST};
+use super::{Blocks, LEAST};
 use crate::patch::line;
 use crate::protocol::register::{PASSES, SLOW};
-use analysis::{Analysis, BlockId, Definition, Referent, ValueId};
+use analysis::{Analysis, Definition, ValueId};
 use ptx::{Instruction, OperandKind};
 
 /// What each pass adds to a register: a constant, and a multiple of a register that does
@@ -38,42 +38,28 @@ pub(super) struct Multiple {
 }
 
 impl Amount {
-    /// The amount that each pass adds to a register, which is what the phi at the head of
-    /// the loop is.
-    pub(super) fn of(
-        analysis: &Analysis<'_, '_>,
-        counted: &Counted<'_>,
-        phi: ValueId,
-    ) -> Option<Amount> {
-        Self::around(analysis, (counted.header, counted.latch), phi)
-    }
-
-    fn around(
-        analysis: &Analysis<'_, '_>,
-        (header, latch): (BlockId, BlockId),
-        phi: ValueId,
-    ) -> Option<Amount> {
-        let last = analysis.ssa.phi_argument(&analysis.cfg, phi, latch)?;
-        let (from, amount) = Self::from(analysis, (header, latch), last)?;
+    /// The amount that each pass adds to the register of a phi at the head of the loop.
+    pub(super) fn of(analysis: &Analysis<'_, '_>, blocks: Blocks, phi: ValueId) -> Option<Amount> {
+        let last = analysis
+            .ssa
+            .phi_argument(&analysis.cfg, phi, blocks.latch)?;
+        let (from, amount) = Self::from(analysis, blocks, last)?;
         (from == phi).then_some(amount)
     }
 
     /// The phi at the head of a loop that a value is, plus an amount.
     fn from(
         analysis: &Analysis<'_, '_>,
-        (header, latch): (BlockId, BlockId),
+        blocks: Blocks,
         mut value: ValueId,
     ) -> Option<(ValueId, Amount)> {
-        let is_inside = |value: ValueId| {
-            let known = analysis.ssa.value(value);
-            known.is_some_and(|known| (header..=latch).contains(&known.block))
-        };
+        let is_inside = |value: ValueId| blocks.make(analysis, value);
         let mut amount = Amount::default();
         // (Each step goes up in the loop.)
         loop {
             let known = analysis.ssa.value(value)?;
             if let Definition::Phi { .. } = known.definition
-                && known.block == header
+                && known.block == blocks.header
             {
                 return Some((value, amount));
             }
@@ -126,28 +112,29 @@ impl Amount {
     }
 }
 
-/// What an operand reads.
-enum Read<'a> {
+/// What an operand reads, or what its address is based on.
+pub(super) enum Read<'a> {
     Constant(i64),
     Register(ValueId, &'a str),
 }
 
-fn read<'a>(analysis: &Analysis<'_, 'a>, index: usize, operand: usize) -> Option<Read<'a>> {
+/// See [`Read`]; none if that is neither a constant nor a register.
+pub(super) fn read<'a>(
+    analysis: &Analysis<'_, 'a>,
+    index: usize,
+    operand: usize,
+) -> Option<Read<'a>> {
     let instruction: &Instruction<'a> = analysis.code.instructions[index].instruction;
-    match instruction.operands.get(operand)?.kind {
-        OperandKind::Integer(value) => Some(Read::Constant(value)),
-        OperandKind::Name(name) => {
-            let mut references = analysis.code.references_of(index).iter();
-            let reference = references.find(|r| usize::from(r.operand) == operand)?;
-            match reference.referent {
-                Referent::Wide(_) | Referent::Other(_) => {
-                    Some(Read::Register(reference.value, name))
-                }
-                Referent::Symbol(..) => None,
-            }
-        }
-        _ => None,
-    }
+    let name = match &instruction.operands.get(operand)?.kind {
+        OperandKind::Integer(value) => return Some(Read::Constant(*value)),
+        OperandKind::Name(name) => name,
+        OperandKind::Address(address) => address.base?,
+        _ => return None,
+    };
+    let mut references = analysis.code.references_of(index).iter();
+    let reference = references.find(|r| usize::from(r.operand) == operand)?;
+    reference.referent.register()?;
+    Some(Read::Register(reference.value, name))
 }
 
 /// When a loop goes on.
@@ -160,7 +147,7 @@ enum While {
     UpTo,
 }
 
-/// By what the passes of a loop are counted.
+/// What the passes of a loop are counted by.
 #[derive(Clone, Debug)]
 pub(super) struct Counter {
     /// The comparison, and its operands: the number, and the bound.
@@ -177,7 +164,7 @@ pub(super) struct Counter {
 impl Counter {
     pub(super) fn of(
         analysis: &Analysis<'_, '_>,
-        (header, latch): (BlockId, BlockId),
+        blocks: Blocks,
         branch: usize,
     ) -> Option<Counter> {
         let guard = analysis.code.guard(branch)?;
@@ -187,19 +174,17 @@ impl Counter {
             .negated;
         let at = analysis.ssa.made_by(guard.value)?;
         let test = analysis.code.instructions[at].instruction;
-        let is_inside = |block: BlockId| (header..=latch).contains(&block);
-        if !is_inside(analysis.cfg.block_of[at]) || test.operands.len() != 3 {
+        if !blocks.has(analysis.cfg.block_of[at]) || test.operands.len() != 3 {
             return None;
         }
         let (by, is_signed, is_wide) = comparison(test.opcode.text.trim(), is_negated)?;
         let moves = |operand: usize| match read(analysis, at, operand)? {
-            Read::Register(value, _) => Some(Amount::from(analysis, (header, latch), value)?.0),
+            Read::Register(value, _) => Some(Amount::from(analysis, blocks, value)?.0),
             Read::Constant(_) => None,
         };
         let is_fixed = |operand: usize| match read(analysis, at, operand) {
             Some(Read::Register(value, _)) => {
-                let known = analysis.ssa.value(value);
-                known.is_some_and(|known| !is_inside(known.block))
+                analysis.ssa.value(value).is_some() && !blocks.make(analysis, value)
             }
             Some(Read::Constant(_)) => true,
             None => false,
@@ -209,7 +194,8 @@ impl Counter {
             (_, Some(_)) if is_fixed(1) => (2, 1, by.turned()),
             _ => return None,
         };
-        let step = Amount::around(analysis, (header, latch), moves(number)?)?;
+        let counter = moves(number)?;
+        let step = Amount::of(analysis, blocks, counter)?;
         let is_negative = step.constant < 0;
         let (goes_on, is_down) = match by {
             By::Differs => (While::Differs, is_negative),
@@ -230,7 +216,7 @@ impl Counter {
                 is_alone && !is_down && goes_on != While::Differs
             }
         };
-        if is_rest(analysis, (header, latch), moves(number)?) {
+        if is_rest(analysis, blocks, counter) {
             return None;
         }
         // (A bound of 64 bits that is reached may be the largest number.)
@@ -314,15 +300,12 @@ impl Ahead<'_, '_, '_> {
                 Read::Register(value, name) => {
                     let known = analysis.ssa.value(value)?;
                     let is_phi = matches!(known.definition, Definition::Phi { .. });
-                    if !self.counted.has(known.block) || is_phi {
+                    if !self.counted.blocks.has(known.block) || is_phi {
                         break name.to_owned();
                     }
                     let made = analysis.ssa.made_by(value)?;
                     let moves = |operand: usize| match read(analysis, made, operand) {
-                        Some(Read::Register(value, _)) => {
-                            let known = analysis.ssa.value(value);
-                            known.is_some_and(|known| self.counted.has(known.block))
-                        }
+                        Some(Read::Register(value, _)) => self.counted.blocks.make(analysis, value),
                         _ => false,
                     };
                     operand = if moves(1) { 1 } else { 2 };
@@ -519,10 +502,11 @@ impl Ahead<'_, '_, '_> {
 
 /// Whether a counter begins with less than [`LEAST`]: the loop makes the passes that an
 /// unrolled one has left.
-fn is_rest(analysis: &Analysis<'_, '_>, (header, latch): (BlockId, BlockId), phi: ValueId) -> bool {
-    let predecessors = analysis.cfg.blocks[header.0 as usize].predecessors.iter();
+fn is_rest(analysis: &Analysis<'_, '_>, blocks: Blocks, phi: ValueId) -> bool {
+    let head = &analysis.cfg.blocks[blocks.header.0 as usize];
+    let predecessors = head.predecessors.iter();
     let mut before = predecessors
-        .filter(|from| **from != latch)
+        .filter(|from| **from != blocks.latch)
         .filter_map(|from| {
             let begins = analysis.ssa.phi_argument(&analysis.cfg, phi, *from)?;
             let made = analysis.ssa.made_by(begins)?;

@@ -10,12 +10,12 @@
 //! in between are, too. Code tests that, and the loop is slow where it is not so.
 
 use super::Counted;
-use super::passes::{Amount, Multiple};
+use super::passes::{Amount, Multiple, Read, read};
 use crate::patch::line;
 use crate::protocol::family::{NARROW, WIDE};
 use crate::protocol::register::{PASSES, SLOW};
-use analysis::{Analysis, Definition, Referent, ValueId};
-use ptx::{Instruction, OperandKind};
+use analysis::{Analysis, Definition, ValueId};
+use ptx::Instruction;
 use rustc_hash::FxHashMap;
 
 /// Ways are 2 to the power of this, at most.
@@ -121,20 +121,9 @@ impl<'x, 'm, 'a> Ahead<'x, 'm, 'a> {
         operand: usize,
         out: &mut String,
     ) -> Option<Value> {
-        let code = &self.analysis.code;
-        let instruction = code.instructions[index].instruction;
-        let name = match &instruction.operands.get(operand)?.kind {
-            OperandKind::Integer(value) => return Some(Value::fixed(value.to_string())),
-            OperandKind::Name(name) => name,
-            OperandKind::Address(address) => address.base?,
-            _ => return None,
-        };
-        let mut references = code.references_of(index).iter();
-        let reference = references.find(|r| usize::from(r.operand) == operand)?;
-        match reference.referent {
-            Referent::Wide(_) | Referent::Other(_) => self.value(reference.value, name, out),
-            // Special registers are none of these names.
-            Referent::Symbol(..) => None,
+        match read(self.analysis, index, operand)? {
+            Read::Constant(constant) => Some(Value::fixed(constant.to_string())),
+            Read::Register(value, name) => self.value(value, name, out),
         }
     }
 
@@ -146,8 +135,8 @@ impl<'x, 'm, 'a> Ahead<'x, 'm, 'a> {
         let (analysis, counted) = (self.analysis, self.counted);
         let known = analysis.ssa.value(value)?;
         let made = match known.definition {
-            _ if counted.is_fixed(analysis, value) => Value::fixed(name),
-            Definition::Phi { .. } if known.block == counted.header => {
+            _ if !counted.blocks.has(known.block) => Value::fixed(name),
+            Definition::Phi { .. } if known.block == counted.blocks.header => {
                 self.moving(value, name, out)?
             }
             Definition::Phi { .. } | Definition::Undefined => return None,
@@ -159,7 +148,7 @@ impl<'x, 'm, 'a> Ahead<'x, 'm, 'a> {
 
     /// The value of a register that passes change.
     fn moving(&mut self, phi: ValueId, name: &str, out: &mut String) -> Option<Value> {
-        let each = Amount::of(self.analysis, self.counted, phi)?;
+        let each = Amount::of(self.analysis, self.counted.blocks, phi)?;
         let way = self.times(&each, out)?;
         Some(Value {
             first: name.to_owned(),
@@ -280,8 +269,8 @@ impl<'x, 'm, 'a> Ahead<'x, 'm, 'a> {
         }
     }
 
-    /// Goes to the slow loop unless all values of 32 bits are what they would be without
-    /// limits; the way, which is 2^32 at most then.
+    /// Goes to the slow loop if a value of 32 bits wraps around in some pass. Returns the way,
+    /// which is 2^32 at most if none does.
     fn extended(&mut self, value: &Value, is_signed: bool, out: &mut String) -> Option<Way> {
         let way = value.way.as_ref()?;
         let sum = self.wide();

@@ -3,7 +3,7 @@
 //! A check leaves the loop with its whole group and that group's twins, as in a
 //! residual copy. What stays is checked in the quick copy as in the loop.
 
-use super::aligned::Aligned;
+use super::aligned::{Address, Aligned, or_misaligned};
 use super::emit::Emit;
 use super::pieces::lookup_in;
 use super::plan::{Base, Group, Planned, Source};
@@ -56,11 +56,8 @@ impl<'a> Emit<'_, '_, 'a> {
             return Vec::new();
         }
         let all = Counted::all(self.analysis, least_passes(self.plan.shadow)).into_iter();
-        let mut quick: Vec<Quick<'a>> = Vec::new();
-        for counted in all {
-            quick.extend(self.quick(counted, frees));
-        }
-        quick
+        all.filter_map(|counted| self.quick(counted, frees))
+            .collect()
     }
 
     fn quick(&mut self, counted: Counted<'a>, frees: bool) -> Option<Quick<'a>> {
@@ -189,16 +186,7 @@ impl<'a> Emit<'_, '_, 'a> {
         }
         let limit = self.limit_of(group, bytes - 1, size, out);
         line!(out, "setp.ge.or.u64 {SLOW}, {OFFSET}, {limit}, {SLOW};");
-        if group.aligned == Aligned::Tested {
-            let (bytes, at) = group.needs;
-            let at = (at as u64) & (bytes - 1);
-            line!(out, "cvt.u32.u64 {LOW_BITS}, {first};");
-            if at != 0 {
-                line!(out, "add.s32 {LOW_BITS}, {LOW_BITS}, {at};");
-            }
-            line!(out, "and.b32 {LOW_BITS}, {LOW_BITS}, {};", bytes - 1);
-            line!(out, "setp.ne.or.u32 {SLOW}, {LOW_BITS}, 0, {SLOW};");
-        }
+        or_misaligned(group, Address::Wide(Op::Program(&first)), SLOW, out);
         if let Some(way) = way {
             line!(out, "add.s64 {OFFSET}, {OFFSET}, {};", way.register);
             line!(out, "setp.ge.or.u64 {SLOW}, {OFFSET}, {limit}, {SLOW};");

@@ -104,7 +104,7 @@ impl<'x> Emit<'x, '_, '_> {
         for index in 0..self.analysis.code.instructions.len() {
             let inst = &self.analysis.code.instructions[index];
             let instruction = inst.instruction;
-            if let Some(quick) = loops.next_if(|quick| quick.begins_at(index)) {
+            if let Some(quick) = loops.peek().filter(|quick| quick.begins_at(index)) {
                 self.quick_copy(quick, source, patch);
             }
             let mnemonic = instruction.opcode.mnemonic();
@@ -122,7 +122,7 @@ impl<'x> Emit<'x, '_, '_> {
             self.calls_at(index, &mut at, patch);
             self.accesses_at(index, &mut at.planned, patch);
             self.definitions_at(index, &mut at, patch);
-            if let Some(quick) = quick.iter().find(|quick| quick.ends_at(index)) {
+            if let Some(quick) = loops.next_if(|quick| quick.ends_at(index)) {
                 patch.insert(instruction.span.end, |out| quick.end(out));
             }
         }

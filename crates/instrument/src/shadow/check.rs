@@ -80,7 +80,7 @@ impl Checked {
 /// Declares the registers of checks, and reads which units are covered: from this
 /// place in the launch parameter, else from memory.
 ///
-/// `is_ahead`: loops are checked before they begin, which asks for poison.
+/// `is_ahead`: loops are checked before they begin; then whether there is poison is read, too.
 pub(crate) fn declare(place: Option<u64>, is_ahead: bool, out: &mut String) {
     line!(out, ".reg .pred {COVERED};");
     line!(

@@ -14,7 +14,7 @@ use super::alignment::Tested;
 use super::checks::{Input, State, Text, is_shared_limit, name};
 use super::extents::Extent;
 use super::verdicts::{Distance, Verdict};
-use super::written::{call_of_lookup, number, reads, word};
+use super::written::{call_of_lookup, number, operand, reads, word};
 use crate::ahead::{Ahead, Counted, LARGEST_BUFFER, Value, label};
 use crate::protocol::LABEL_PREFIX;
 use crate::protocol::register::{LOW_BITS, OFFSET, POISONED, SCRATCH, SLOW, WEAK_BASE, WEAK_SIZE};
@@ -67,16 +67,12 @@ impl Loops {
     }
 }
 
-fn operand(text: &str, at: u32) -> &str {
-    word(text, at).trim_end_matches([',', ';'])
-}
-
 fn counted<'x, 'a>(input: &'x Input<'_, '_, 'a>, first: usize) -> Option<&'x Counted<'a>> {
     input.counted.iter().find(|counted| counted.first == first)
 }
 
-/// Reads a lookup of an address, plus a constant: that, and where it ends. What it finds, if it is a
-/// buffer, is the pair that later comparisons are with.
+/// Reads a lookup of an address plus a constant; the constant, and where the lookup ends.
+/// Comparisons behind it are with the bounds of the buffer that it finds.
 fn looked_up(text: &str, at: u32, first: &str) -> Option<(i64, u32)> {
     let (mut from, mut low, mut probe) = (at, 0, first);
     if let Some(after) = reads(text, from, format_args!("add.s64 {OFFSET}, {first},")) {

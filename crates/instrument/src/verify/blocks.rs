@@ -8,7 +8,7 @@
 
 use super::checks::{Input, State, Text};
 use super::verdicts::{Count, Distance};
-use super::written::{call_of_lookup, number, reads, word};
+use super::written::{call_of_lookup, number, operand, reads};
 use crate::protocol::family::KEPT;
 use crate::protocol::register::{
     BYTE, BYTE2, COVERED, FIRST_UNIT, HIGH, LAST, LOW, OFFSET, OTHER, OUTSIDE, PLACED_UNIT,
@@ -133,10 +133,6 @@ fn single(first: &str, less: u64, label: &str) -> String {
          @{COVERED} add.s32 {BYTE}, {BYTE}, 1; {label}: ",
         call_of_lookup(SCRATCH)
     )
-}
-
-fn operand(text: &str, at: u32) -> &str {
-    word(text, at).trim_end_matches([',', ';'])
 }
 
 /// A check as it was read.

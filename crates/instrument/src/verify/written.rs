@@ -83,6 +83,11 @@ pub(super) fn word(text: &str, from: u32) -> &str {
     rest.split_ascii_whitespace().next().unwrap_or("")
 }
 
+/// The operand that begins there.
+pub(super) fn operand(text: &str, from: u32) -> &str {
+    word(text, from).trim_end_matches([',', ';'])
+}
+
 /// The number of a register of a family.
 pub(super) fn number(register: &str, family: &str) -> Option<u32> {
     let digits = register.strip_prefix(family)?;

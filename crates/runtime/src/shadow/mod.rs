@@ -373,7 +373,7 @@ impl Shadow {
             let placed = match change {
                 Change::Buffer(placed) | Change::Freed(placed) | Change::Gone(placed) => placed,
                 Change::Poison(part) => {
-                    self.metadata.poisoned().map_err(text)?;
+                    self.metadata.note_poison().map_err(text)?;
                     self.store(&self.shadow_of_part(encoding, *part))
                         .map_err(text)?;
                     continue;

@@ -33,6 +33,15 @@ impl Host for Quiet {
     }
 }
 
+/// The variable that sets the seed of a test.
+pub const SEED: &str = "RINGFENCE_TEST_SEED";
+
+/// The seed that was set, else the test's own.
+pub fn seed(own: u64) -> u64 {
+    let set = std::env::var(SEED).ok();
+    set.and_then(|seed| seed.parse().ok()).unwrap_or(own)
+}
+
 /// A device whose primary context is current.
 pub fn device(threads: u32, seed: u64) -> Arc<Device> {
     let options = Options {
