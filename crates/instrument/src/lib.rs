@@ -9,6 +9,7 @@
 //! pass. `model::layout` declares every address and name that the output
 //! shares with the host.
 
+mod again;
 mod ahead;
 mod bounds;
 mod contained;

@@ -130,6 +130,8 @@ pub(crate) mod register {
     pub(crate) const PLACED_UNIT: &str = "%__rf_unit2";
     /// How many units of placed allocations are covered.
     pub(crate) const PLACED_UNITS: &str = "%__rf_placed";
+    /// Some access so far is not in the buffer where it was expected.
+    pub(crate) const FAR: &str = "%__rf_far";
     /// The passes of the loop that follows but the first; or how far its counter goes.
     pub(crate) const PASSES: &str = "%__rf_passes";
     /// The loop that follows is not known to stay in bounds.

@@ -331,6 +331,7 @@ impl Bounds {
                 offset: *offset,
                 pointer: *pointer,
                 bounds: nothing,
+                is_lasting: false,
                 wrong: None,
             });
         }
@@ -341,6 +342,7 @@ impl Bounds {
                 match registry.find_part(DeviceAddress(root.pointer)) {
                     Some(found) => {
                         root.bounds = found.allocation.extent;
+                        root.is_lasting = !self.heap.holds(DeviceAddress(root.pointer));
                         signals |= is_seen_by_the_host(found.allocation.kind);
                     }
                     None => unknown |= is_user_address(root.pointer),
@@ -371,6 +373,11 @@ impl Bounds {
                     UseOrder::Wrong(rule) => root.wrong = Some(rule),
                 }
                 root.bounds = nothing;
+            }
+        }
+        if self.shadow.has_poison() {
+            for root in &mut roots {
+                root.is_lasting = false;
             }
         }
         (roots, !unknown)

@@ -71,11 +71,8 @@ impl Copies {
         let id = self.below.launches.next();
         let launch_parameter = match entry.launch_parameter {
             Some(_) => {
-                let mut bytes = launch_parameter(id, &roots, &entry.limits);
-                if entry.takes_window {
-                    bytes.extend_from_slice(&self.shadow_window());
-                }
-                bytes
+                let window = entry.takes_window.then(|| self.shadow_window());
+                launch_parameter(id, &roots, &entry.limits, window.as_ref())
             }
             None => LaunchParameter::new(),
         };
@@ -131,9 +128,22 @@ impl Copies {
     }
 }
 
-fn launch_parameter(id: u64, roots: &[Root], limits: &[LaunchLimit]) -> LaunchParameter {
+/// Number, bounds and limits of a launch; and where shadow memory is, where it decides. The
+/// bounds are a shortcut then, which leaves out what they do not show to be addressable.
+fn launch_parameter(
+    id: u64,
+    roots: &[Root],
+    limits: &[LaunchLimit],
+    window: Option<&[u8; LAUNCH_WINDOW as usize]>,
+) -> LaunchParameter {
     let (of_roots, of_limits) = (16 * roots.len(), 8 * limits.len());
-    let mut bytes = LaunchParameter::with_capacity(8 + of_roots + of_limits);
+    let of_window = window.map_or(0, |window| window.len());
+    let mut bytes = LaunchParameter::with_capacity(8 + of_roots + of_limits + of_window);
+    let is_poisoned = window.is_some_and(Metadata::says_poisoned);
+    let size_of = |root: &Root| match window {
+        Some(_) if is_poisoned || !root.is_lasting => 0,
+        _ => root.bounds.size,
+    };
     bytes.extend_from_slice(&id.to_le_bytes());
     for root in roots {
         // Functions that the kernel calls know the pointer from nowhere else.
@@ -142,12 +152,15 @@ fn launch_parameter(id: u64, roots: &[Root], limits: &[LaunchLimit]) -> LaunchPa
             _ => root.bounds.base.0,
         };
         bytes.extend_from_slice(&base.to_le_bytes());
-        bytes.extend_from_slice(&root.bounds.size.to_le_bytes());
+        bytes.extend_from_slice(&size_of(root).to_le_bytes());
     }
     for limit in limits {
         let root = roots.get(limit.root as usize);
-        let value = root.map_or(0, |root| limit.value(root.pointer, root.bounds.size));
+        let value = root.map_or(0, |root| limit.value(root.pointer, size_of(root)));
         bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    if let Some(window) = window {
+        bytes.extend_from_slice(window);
     }
     bytes
 }

@@ -142,6 +142,11 @@ impl Metadata {
         )
     }
 
+    /// Whether what kernels get says that bytes of live buffers are poisoned.
+    pub fn says_poisoned(window: &[u8; LAUNCH_WINDOW as usize]) -> bool {
+        window[LAUNCH_WINDOW as usize - 4..] != [0; 4]
+    }
+
     fn window_words(&self) -> [u64; 2] {
         let words = self.shadow_window.each_ref();
         words.map(|word| word.load(Ordering::Acquire))

@@ -16,6 +16,9 @@ pub(crate) struct Root {
     pub pointer: u64,
     /// The allocation it belongs to; zeros if none that may be used here.
     pub bounds: Extent,
+    /// All bytes within the bounds may be used until the launch ends, as far as the host has
+    /// a say: kernels that ask shadow memory may go by the bounds instead.
+    pub is_lasting: bool,
     /// Why its allocation may not be used here, if that is known.
     pub wrong: Option<Rule>,
 }

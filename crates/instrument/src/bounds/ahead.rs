@@ -12,18 +12,30 @@ use super::text::*;
 use crate::ahead::{Ahead, Counted, LARGEST_BUFFER, Value, least_passes};
 use crate::device_heap::may_free;
 use crate::patch::{Patch, line, put};
+use analysis::RootId;
 use ptx::table::Extent;
 use ptx::{Mnemonic, OperandKind};
 
 /// A loop has a quick copy if at least one in so many of its checks is left out there.
 const GAIN: usize = 3;
 
-/// And if so many of its accesses have none: a few, in a loop that waits for memory anyway,
-/// cost less than the registers that the copy takes.
-const FEWEST: usize = 3;
-
 /// The most checks before a loop.
 const MOST: usize = 48;
+
+/// Tells labels in a copy from those of the loop.
+const IN_COPY: &str = "q";
+
+/// The bounds that the addresses of a loop are compared with before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bounds {
+    /// Those of the group's source; where shadow memory decides, the last that were looked
+    /// up.
+    Own,
+    /// Those of the buffer that holds the first address.
+    LookedUp,
+    /// Those of a parameter's buffer, in place of shadow memory.
+    Passed(RootId),
+}
 
 /// A loop with a quick copy.
 pub(super) struct Quick<'a> {
@@ -37,6 +49,10 @@ pub(super) struct Quick<'a> {
 impl Quick<'_> {
     pub(super) fn begins_at(&self, index: usize) -> bool {
         self.counted.first == index
+    }
+
+    pub(super) fn holds(&self, index: usize) -> bool {
+        self.counted.holds(index)
     }
 
     pub(super) fn ends_at(&self, index: usize) -> bool {
@@ -85,25 +101,22 @@ impl<'a> Emit<'_, '_, 'a> {
             let group = &self.plan.groups[leader.group as usize];
             let mut aside = ahead.clone();
             is_ahead[leader.group as usize] =
-                self.checked_ahead(&mut aside, (leader, group, false), &mut String::new());
+                self.checked_ahead(&mut aside, (leader, group), Bounds::Own, &mut String::new());
         }
         with_twins(self.plan, &mut is_ahead);
         let group_of = |leader: &Planned| &self.plan.groups[leader.group as usize];
         let mut chosen: Vec<&Planned> = leaders.iter().collect();
         chosen.retain(|leader| is_ahead[leader.group as usize]);
-        let fewest = match self.plan.shadow {
-            None => FEWEST,
-            Some(_) => 1,
-        };
-        let all = self.plan.accesses.iter();
-        let unchecked = all.filter(|access| is_ahead[access.group as usize]).count();
-        let is_worth_while = unchecked >= fewest && chosen.len() * GAIN >= leaders.len();
+        let is_near = |group: &Group| self.plan.near(self.analysis, group).is_some();
+        let looks_up =
+            self.plan.shadow.is_some() && chosen.iter().any(|leader| !is_near(group_of(leader)));
+        let is_worth_while = !chosen.is_empty() && chosen.len() * GAIN >= leaders.len();
         if !is_worth_while || chosen.len() > MOST {
             return None;
         }
         // (A twin has the same address and bytes.)
         chosen.retain(|leader| group_of(leader).twin.is_none());
-        if self.plan.shadow.is_some() {
+        if looks_up {
             line!(&mut head, "setp.ne.or.s32 {SLOW}, {POISONED}, 0, {SLOW};");
         }
         // Those of one buffer share a lookup.
@@ -113,9 +126,13 @@ impl<'a> Emit<'_, '_, 'a> {
             for leader in &chosen {
                 let group = group_of(leader);
                 if group.proves == source {
-                    let looks_up = self.plan.shadow.is_some() && !is_found;
-                    self.checked_ahead(&mut ahead, (leader, group, looks_up), &mut head);
-                    is_found = true;
+                    let bounds = match self.plan.near(self.analysis, group) {
+                        Some(root) => Bounds::Passed(root),
+                        None if self.plan.shadow.is_none() || is_found => Bounds::Own,
+                        None => Bounds::LookedUp,
+                    };
+                    is_found |= bounds == Bounds::LookedUp;
+                    self.checked_ahead(&mut ahead, (leader, group), bounds, &mut head);
                 }
             }
             chosen.retain(|leader| group_of(leader).proves != source);
@@ -131,12 +148,12 @@ impl<'a> Emit<'_, '_, 'a> {
     }
 
     /// Checks a group in the first pass and in the last, if that can be done. Where shadow
-    /// memory decides in the loop, one buffer must hold both: that of the first pass, which
-    /// is looked up, or the last one that was.
+    /// memory decides in the loop, one buffer must hold both.
     fn checked_ahead(
         &self,
         ahead: &mut Ahead<'_, '_, '_>,
-        (leader, group, looks_up): (&Planned, &Group, bool),
+        (leader, group): (&Planned, &Group),
+        bounds: Bounds,
         out: &mut String,
     ) -> bool {
         let has_bounds = match group.source {
@@ -162,7 +179,7 @@ impl<'a> Emit<'_, '_, 'a> {
         {
             return false;
         }
-        if looks_up {
+        if bounds == Bounds::LookedUp {
             let probe = match group.low {
                 0 => first.clone(),
                 low => {
@@ -176,15 +193,19 @@ impl<'a> Emit<'_, '_, 'a> {
                 "setp.gt.or.u64 {SLOW}, {WEAK_SIZE}, {LARGEST_BUFFER}, {SLOW};"
             );
         }
-        let (base, size) = match group.source {
-            Source::Byte => (WEAK_BASE, WEAK_SIZE),
-            source => self.generic_bounds(source),
+        let (base, size) = match (bounds, group.source) {
+            (Bounds::Passed(root), _) => self.near_bounds(root, group, bytes - 1),
+            (_, Source::Byte) => (WEAK_BASE, WEAK_SIZE),
+            (_, source) => self.generic_bounds(source),
         };
         line!(out, "sub.s64 {OFFSET}, {first}, {base};");
         if group.low != 0 {
             line!(out, "add.s64 {OFFSET}, {OFFSET}, {};", group.low);
         }
-        let limit = self.limit_of(group, bytes - 1, size, out);
+        let limit = match bounds {
+            Bounds::Passed(_) => size,
+            _ => self.limit_of(group, bytes - 1, size, out),
+        };
         line!(out, "setp.ge.or.u64 {SLOW}, {OFFSET}, {limit}, {SLOW};");
         or_misaligned(group, Address::Wide(Op::Program(&first)), SLOW, out);
         if let Some(way) = way {
@@ -225,6 +246,8 @@ impl<'a> Emit<'_, '_, 'a> {
             })
             .copied()
             .collect();
+        let tried = self.tried(counted.first..counted.branch, &staying);
+        let (mut starts, mut ends) = (tried.iter().peekable(), tried.iter().peekable());
         let mut planned = staying.iter().peekable();
         let mut labels = counted.inside.iter().peekable();
         let mut patch = Patch::default();
@@ -240,7 +263,16 @@ impl<'a> Emit<'_, '_, 'a> {
                     put(out, format_args!("{name}:"));
                 });
             }
+            if let Some(code) = starts.next_if(|code| code.start == index) {
+                self.try_first(code, (IN_COPY, source), &staying, &mut patch);
+            }
             self.accesses_at(index, &mut planned, &mut patch);
+            if let Some(code) = ends.next_if(|code| code.end == index + 1) {
+                patch.insert(instruction.span.end, |out| {
+                    Self::end_of_tried(code, IN_COPY, out);
+                });
+                self.last_owner = None;
+            }
             if instruction.opcode.mnemonic() == Mnemonic::Bra
                 && let [target] = &instruction.operands[..]
                 && let OperandKind::Name(name) = target.kind

@@ -17,7 +17,7 @@ use ptx::{Mnemonic, Modifier, OperandKind, Span};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 use std::iter::{Peekable, Zip};
-use std::ops::RangeFrom;
+use std::ops::{Range, RangeFrom};
 use std::slice::Iter;
 
 /// Writes the edits of a body; returns the code for its top.
@@ -101,6 +101,15 @@ impl<'x> Emit<'x, '_, '_> {
         let mut at = Cursors::of(self.plan, heap);
         let quick = self.quick_loops(heap.frees);
         let mut loops = quick.iter().peekable();
+        // (Where a loop has a quick copy, the loop itself seldom runs.)
+        let tried = self.tried(
+            0..self.analysis.code.instructions.len(),
+            &self.plan.accesses,
+        );
+        let is_rare = |code: &Range<usize>| quick.iter().any(|quick| quick.holds(code.start));
+        let tried: Vec<Range<usize>> = tried.into_iter().filter(|code| !is_rare(code)).collect();
+        let mut starts = tried.iter().peekable();
+        let mut ends = tried.iter().peekable();
         for index in 0..self.analysis.code.instructions.len() {
             let inst = &self.analysis.code.instructions[index];
             let instruction = inst.instruction;
@@ -119,8 +128,18 @@ impl<'x> Emit<'x, '_, '_> {
             if self.may_end_in.contains(&(index as u32)) {
                 patch.insert(inst.attached_from, |out| self.report_before_end(out));
             }
+            if let Some(code) = starts.next_if(|code| code.start == index) {
+                let planned = &self.plan.accesses;
+                self.try_first(code, ("", source), planned, patch);
+            }
             self.calls_at(index, &mut at, patch);
             self.accesses_at(index, &mut at.planned, patch);
+            if let Some(code) = ends.next_if(|code| code.end == index + 1) {
+                patch.insert(instruction.span.end, |out| {
+                    Self::end_of_tried(code, "", out)
+                });
+                self.last_owner = None;
+            }
             self.definitions_at(index, &mut at, patch);
             if let Some(quick) = loops.next_if(|quick| quick.ends_at(index)) {
                 patch.insert(instruction.span.end, |out| quick.end(out));

@@ -35,7 +35,8 @@ impl Plan {
         self.need_carried(about, carried);
     }
 
-    /// Notes the parameter whose bounds a proof needs. Checks need none.
+    /// Notes the parameter whose bounds a proof needs, and the shortcut of checks
+    /// ([`Plan::near`]).
     fn prove_by(&mut self, about: About<'_, '_, '_>, group: usize) {
         let Source::Root(root) = self.groups[group].proves else {
             return;
@@ -45,6 +46,7 @@ impl Plan {
             && !self.roots.contains(&offset)
         {
             self.roots.push(offset);
+            self.needed.insert(root);
         }
     }
 

@@ -58,6 +58,10 @@ pub(super) struct Emit<'x, 'm, 'a> {
     /// Roots and shadowed values, by the instruction that makes them.
     pub(super) made: FxHashMap<u32, Made>,
     pub(super) labels: u32,
+    /// Code is written that only notes what is not in its buffer.
+    pub(super) is_trial: bool,
+    /// Some code is written twice.
+    pub(super) has_trials: bool,
     /// The group whose verdict the last check before this one used.
     pub(super) last_owner: Option<u32>,
     /// How many registers of 32 bits, and of 64, are used before loops; none if there is
@@ -97,6 +101,8 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             shadows: FxHashMap::default(),
             made: FxHashMap::default(),
             labels: 0,
+            is_trial: false,
+            has_trials: false,
             last_owner: None,
             ahead: None,
             refreshed: false,
@@ -285,12 +291,28 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             Some(_) => (Op::Constant(0), Op::Constant(0)),
             None => self.bounds_for(group, pointer, guard, out),
         };
+        let tried = match self.is_trial && group.twin.is_none() {
+            true => self.plan.near(self.analysis, group),
+            false => None,
+        };
         match self.plan.shadow {
             _ if group.twin.is_some() => {}
-            Some(encoding) => {
-                self.compare_shadow(encoding, (group, instruction), pointer, outside, out);
-            }
+            Some(encoding) => match tried {
+                Some(root) => {
+                    self.compare_near((root, group), (pointer, guard), outside, out);
+                    also_unless(group, instruction, outside, out);
+                }
+                None => {
+                    self.compare_shadow(encoding, (group, instruction), pointer, outside, out);
+                }
+            },
             None => self.compare(group, instruction, (pointer, base, size), outside, out),
+        }
+        if tried.is_some() {
+            // Nothing is wrong yet.
+            self.last_owner = None;
+            self.redirect((number, group), (pointer, guard), outside, out);
+            return;
         }
         let host_knows = group.source == Source::Byte || self.host_knows_bounds(group);
         // Right after its twin, all but the site is in place already.
@@ -311,7 +333,19 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         if !again {
             line!(out, "@{keeps} mov.b64 {ADDRESS}, {pointer};");
         }
+        self.redirect((number, group), (pointer, guard), outside, out);
+    }
+
+    /// What keeps accesses from being made whose check has failed.
+    fn redirect(
+        &self,
+        (number, group): (u32, &Group),
+        (pointer, guard): (Op<'a>, Option<Guard<'a>>),
+        outside: Op<'a>,
+        out: &mut String,
+    ) {
         if group.redirects {
+            let redirected = Op::Family(REDIRECTED, number);
             line!(
                 out,
                 "selp.b64 {redirected}, {}, {pointer}, {outside};",
@@ -431,6 +465,14 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 outside_only(outside, guard.register, guard.negated, out);
             }
         };
+        let near = self.plan.near(self.analysis, group).map(|root| {
+            self.labels += 1;
+            (root, self.labels - 1)
+        });
+        if let Some((root, label)) = near {
+            self.near_verdict((root, group), (pointer, guard), outside, out);
+            line!(out, "@!{outside} bra {LABEL_PREFIX}near{label};");
+        }
         match group.extent {
             Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => {
                 let checked = shadow::Checked {
@@ -466,7 +508,20 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 under(out);
             }
         }
+        if let Some((_, label)) = near {
+            line!(out, "{LABEL_PREFIX}near{label}:");
+        }
         also_unless(group, instruction, outside, out);
+    }
+
+    /// Base of a parameter's buffer, and the limit of offsets there.
+    pub(super) fn near_bounds(&self, root: RootId, group: &Group, less: u64) -> (Op<'a>, Op<'a>) {
+        let known = group.limit(root, less);
+        let limit = match known.and_then(|limit| self.limits.get(&limit)) {
+            Some(&number) => Op::Family(LIMIT, number),
+            None => Op::Family(ROOT_SIZE, root.0),
+        };
+        (Op::Family(ROOT_BASE, root.0), limit)
     }
 
     /// The limit for offsets so that the following `less` bytes are in bounds,

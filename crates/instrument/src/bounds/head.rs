@@ -146,7 +146,9 @@ impl Emit<'_, '_, '_> {
         out.push_str("\n\t");
         self.declare(out);
         self.start(out);
-        for root in sorted(&self.plan.needed) {
+        // (Where no bounds are passed, shadow memory decides alone.)
+        let has_bounds = self.plan.shadow.is_none() || self.plan.launch;
+        for root in sorted(&self.plan.needed).into_iter().filter(|_| has_bounds) {
             if self.bounds_at_start(root, out).is_some() {
                 self.limits_of(root, out);
             }
@@ -187,7 +189,7 @@ impl Emit<'_, '_, '_> {
         );
         line!(out, ".reg .b64 {OFFSET}, {SCRATCH}, {SCRATCH2};");
         if self.plan.shadow.is_some() && !self.plan.groups.is_empty() {
-            let at = self.plan.launch_bounds();
+            let at = self.plan.launch_window();
             let at = (self.plan.launch && self.plan.takes_window).then_some(at as u64);
             crate::shadow::declare(at, self.ahead.is_some(), out);
         }
@@ -212,6 +214,9 @@ impl Emit<'_, '_, '_> {
         if self.plan.groups.iter().any(|group| group.lanes < 32) {
             line!(out, ".reg .b32 {LANE};");
             line!(out, "mov.u32 {LANE}, %laneid;");
+        }
+        if self.has_trials {
+            line!(out, ".reg .pred {FAR};");
         }
         if let Some((narrow, wide)) = self.ahead {
             line!(out, ".reg .pred {SLOW};");

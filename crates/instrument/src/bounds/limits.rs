@@ -47,10 +47,14 @@ impl Plan {
     pub(super) fn limits_of_checks(&self, analysis: &Analysis<'_, '_>) -> Vec<Limit> {
         let mut limits = Vec::new();
         for group in self.checked_groups() {
+            let source = match self.near(analysis, group) {
+                Some(root) => Source::Root(root),
+                None => group.source,
+            };
             if let (
                 Source::Root(root),
                 Extent::Bytes(bytes @ 1..) | Extent::BytesUnless(bytes @ 1.., _),
-            ) = (group.source, group.extent)
+            ) = (source, group.extent)
                 && group.window.is_none()
                 && !group.in_doubt
                 && constant_size(analysis, root).is_none()
@@ -61,6 +65,26 @@ impl Plan {
             }
         }
         limits
+    }
+
+    /// The pointer parameter in whose buffer the addresses of a group are expected, where
+    /// shadow memory decides. What lies in a live buffer is addressable, so that shadow
+    /// memory need not be asked. (The host passes no bounds of what may end before the
+    /// launch does, or may be poisoned.)
+    pub(super) fn near(&self, analysis: &Analysis<'_, '_>, group: &Group) -> Option<RootId> {
+        let Source::Root(root) = group.proves else {
+            return None;
+        };
+        let is_parameter = matches!(
+            analysis.provenance.root(root),
+            Some(Root::KernelParameter { .. })
+        );
+        let is_near = self.launch
+            && analysis.code.function.is_entry
+            && group.source == Source::Byte
+            && group.extent.is_constant()
+            && is_parameter;
+        is_near.then_some(root)
     }
 
     /// Notes the limits that the host can compute.
@@ -99,6 +123,11 @@ impl Plan {
     /// Bytes of the launch parameter before the limits.
     pub(super) fn launch_bounds(&self) -> usize {
         size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * self.roots.len()
+    }
+
+    /// Bytes of the launch parameter before the window of shadow memory.
+    pub(super) fn launch_window(&self) -> usize {
+        self.launch_bounds() + size_of::<u64>() * self.launch_limits.len()
     }
 
     /// Where the launch parameter has a limit, if it has.

@@ -14,6 +14,7 @@
 //! uncertain, the address itself is looked up (`Provenance::Unknown`).
 
 mod across;
+mod again;
 mod ahead;
 mod aligned;
 mod body;
@@ -493,9 +494,8 @@ impl<'x, 'a> Pass<'x, 'a> {
 
 /// Bytes of the parameter that holds the bounds.
 fn launch_size(plan: &Plan) -> u32 {
-    let bounds = plan.launch_bounds() + size_of::<u64>() * plan.launch_limits.len();
     let window = if plan.takes_window { LAUNCH_WINDOW } else { 0 };
-    bounds as u32 + window as u32 + if plan.takes_called { CALLED } else { 0 }
+    plan.launch_window() as u32 + window as u32 + if plan.takes_called { CALLED } else { 0 }
 }
 
 impl<'x, 'a> Pass<'x, 'a> {

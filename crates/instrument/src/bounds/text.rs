@@ -66,6 +66,7 @@ pub(super) const OUTSIDE: Op<'static> = Op::Single(register::OUTSIDE);
 pub(super) const OTHER: Op<'static> = Op::Single(register::OTHER);
 pub(super) const PASSES: Op<'static> = Op::Single(register::PASSES);
 pub(super) const POISONED: Op<'static> = Op::Single(register::POISONED);
+pub(super) const FAR: Op<'static> = Op::Single(register::FAR);
 pub(super) const SLOW: Op<'static> = Op::Single(register::SLOW);
 pub(super) const WEAK_BASE: Op<'static> = Op::Single(register::WEAK_BASE);
 pub(super) const WEAK_SIZE: Op<'static> = Op::Single(register::WEAK_SIZE);

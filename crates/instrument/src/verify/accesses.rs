@@ -312,6 +312,9 @@ impl State {
         if !self.covers_bytes(verdict, subject, declared, input) {
             errors.at(span, "the check covers other bytes than the access");
         }
+        if verdict.is_noted {
+            return;
+        }
         let knows_bounds = !owed.in_doubt && host_knows(owed.extent, input);
         self.judge_record(
             (name, verdict),

@@ -60,6 +60,17 @@ pub(super) struct Loops {
     pub(super) next: usize,
 }
 
+/// The buffer that comparisons with looked up bounds are about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Buffer {
+    /// It may have poisoned bytes.
+    Unknown,
+    /// It has none, but nothing is looked up yet.
+    NotPoisoned,
+    /// It was looked up, or bounds are exact.
+    Found,
+}
+
 impl Loops {
     /// Whether the quick copy of a loop is read.
     pub(super) fn is_in_copy(&self) -> bool {
@@ -100,29 +111,33 @@ impl State {
         ahead.begin(&mut head)?;
         let slow = format!("@{SLOW} bra {};", counted.label("slow"));
         let mut from = reads(text, at, format_args!("{name}: {head}"))?;
-        if input.shadow.is_some() {
-            self.roots.is_set(POISONED).then_some(())?;
-            let poison = format!("setp.ne.or.s32 {SLOW}, {POISONED}, 0, {SLOW};");
-            from = reads(text, from, poison)?;
+        let mut found = match input.shadow {
+            Some(_) => Buffer::Unknown,
+            None => Buffer::Found,
+        };
+        let poison = format!("setp.ne.or.s32 {SLOW}, {POISONED}, 0, {SLOW};");
+        if input.shadow.is_some()
+            && self.roots.is_set(POISONED)
+            && let Some(after) = reads(text, from, poison)
+        {
+            (found, from) = (Buffer::NotPoisoned, after);
         }
         self.loops.compared.clear();
-        let mut is_found = false;
         loop {
             if let Some(end) = reads(text, from, &slow) {
                 self.loops.previous = Previous::Compared(first);
                 return Some(end);
             }
-            let (compared, end) = self.compared((&mut ahead, &mut is_found), from, input)?;
+            let (compared, end) = self.compared((&mut ahead, &mut found), from, input)?;
             self.loops.compared.push(compared);
             from = end;
         }
     }
 
-    /// Reads the comparisons of one address of the loop; and whether the bounds of a buffer
-    /// have been looked up before.
+    /// Reads the comparisons of one address of the loop.
     fn compared(
-        &self,
-        (ahead, is_found): (&mut Ahead<'_, '_, '_>, &mut bool),
+        &mut self,
+        (ahead, buffer): (&mut Ahead<'_, '_, '_>, &mut Buffer),
         from: u32,
         input: &Input<'_, '_, '_>,
     ) -> Option<(Compared, u32)> {
@@ -146,11 +161,12 @@ impl State {
                 let Some(mut after) = reads(input.new, from, head) else {
                     continue;
                 };
-                let found = input.shadow.and(looked_up(input.new, after, &value.first));
+                let found = match *buffer {
+                    Buffer::Unknown => None,
+                    _ if input.shadow.is_none() => None,
+                    _ => looked_up(input.new, after, &value.first),
+                };
                 after = found.map_or(after, |(_, end)| end);
-                if input.shadow.is_some() && found.is_none() && !*is_found {
-                    continue;
-                }
                 let offset = format!("sub.s64 {OFFSET}, {},", value.first);
                 let Some(after) = reads(input.new, after, offset) else {
                     continue;
@@ -165,12 +181,29 @@ impl State {
                     return None;
                 }
                 let address = reference.value;
-                *is_found |= found.is_some();
+                if found.is_some() {
+                    *buffer = Buffer::Found;
+                }
+                let pair = (verdict.distance.base.as_str(), verdict.size.as_str());
+                if pair == (WEAK_BASE, WEAK_SIZE) && *buffer != Buffer::Found {
+                    return None;
+                }
                 *ahead = aside;
                 return Some((Compared { address, verdict }, end));
             }
         }
         None
+    }
+
+    /// Whether bounds that an access is compared with are those of a live buffer, and what
+    /// lies there is addressable: of one that was looked up, or of a pointer parameter's.
+    fn are_of_a_buffer(&mut self, verdict: &Verdict, input: &Input<'_, '_, '_>) -> bool {
+        let base = verdict.distance.base.as_str();
+        if (base, verdict.size.as_str()) == (WEAK_BASE, WEAK_SIZE) {
+            return true;
+        }
+        let limit = verdict.limit.as_ref().unwrap_or(&verdict.size).clone();
+        self.less_of((base, &limit), input).is_some()
     }
 
     /// Reads what an offset is compared with, from its base on.
@@ -367,10 +400,8 @@ impl State {
         let is_checked = all.iter().any(|compared| {
             let verdict = &compared.verdict;
             let declared = self.size_of(verdict, owed.extent, input);
-            let pair = (verdict.distance.base.as_str(), verdict.size.as_str());
-            // What lies in a live buffer is addressable.
             let is_held = match owed.extent {
-                Extent::Shadow => pair == (WEAK_BASE, WEAK_SIZE),
+                Extent::Shadow => self.are_of_a_buffer(verdict, input),
                 _ => {
                     let at = (offset, subject.index);
                     self.is_checked_against(verdict, *owed, input)

@@ -6,15 +6,16 @@
 //! anything, but it would report legal accesses if they could lie in two
 //! blocks: [`Blocks::fits`].
 
-use super::checks::{Input, State, Text};
+use super::checks::{Input, State, Text, is_shared_limit};
 use super::verdicts::{Count, Distance};
-use super::written::{call_of_lookup, number, operand, reads};
-use crate::protocol::family::KEPT;
+use super::written::{call_of_lookup, number, only_under, operand, reads, root};
+use crate::protocol::family::{KEPT, ROOT_BASE};
 use crate::protocol::register::{
-    BYTE, BYTE2, COVERED, FIRST_UNIT, HIGH, LAST, LOW, OFFSET, OTHER, OUTSIDE, PLACED_UNIT,
+    BYTE, BYTE2, COVERED, FAR, FIRST_UNIT, HIGH, LAST, LOW, OFFSET, OTHER, OUTSIDE, PLACED_UNIT,
     PLACED_UNITS, POISONED, SCRATCH, UNIT, UNITS, WEAK_BASE, WEAK_SIZE,
 };
 use crate::protocol::{BLOCKS, LABEL_PREFIX, NAME_PREFIX};
+use analysis::{Root, RootId};
 use model::layout::LAUNCH_PARAMETER;
 use model::layout::placed::PLACED_BASE;
 use model::layout::shadow::{Encoding, LAUNCH_WINDOW, SHADOW_BASE, SHADOW_WINDOW};
@@ -150,41 +151,190 @@ struct Read {
     end: u32,
 }
 
+/// A comparison with the bounds of a parameter's buffer as it was read, and the jump over
+/// the check behind it.
+struct Near {
+    pointer: Text,
+    low: i64,
+    less: u64,
+    predicate: Text,
+    guard: Option<Text>,
+    label: Text,
+    end: u32,
+}
+
+impl Near {
+    /// Reads the jump over the check.
+    fn jumps(mut self, text: &str) -> Option<Near> {
+        let after = reads(text, self.end, format_args!("@!{} bra", self.predicate))?;
+        operand(text, after).clone_into(&mut self.label);
+        self.end = reads(text, after, format_args!("{};", self.label))?;
+        self.label.starts_with(LABEL_PREFIX).then_some(self)
+    }
+}
+
 impl State {
     /// Reads a check; where it ends.
     pub(super) fn shadow_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
         let encoding = input.shadow.filter(|_| self.roots.is_set(FIRST_UNIT))?;
-        let read = self
-            .many(at, input)
-            .or_else(|| in_line(encoding, at, input.new))?;
+        let near = self.near(at, input);
+        if let Some(near) = &near
+            && let Some(end) = self.noted(near, input.new)
+        {
+            return Some(end);
+        }
+        let near = near.and_then(|near| near.jumps(input.new));
+        let from = near.as_ref().map_or(at, |near| near.end);
+        let mut read = self
+            .many(from, input)
+            .or_else(|| in_line(encoding, from, input.new))?;
+        if let Some(near) = near {
+            self.ends_near(&near, &mut read, input.new)?;
+        }
         let is_verdict = read.predicate == OUTSIDE || number(&read.predicate, KEPT).is_some();
         if !is_verdict {
             return None;
         }
-        let pointer = match self.symbols.contains_key(&read.pointer) {
-            true => read.pointer,
-            false => self.resolve(&read.pointer),
-        };
-        let guards = read.guard.map(|guard| match guard.strip_prefix('!') {
-            Some(register) => format!("!{}", self.resolve(register)),
-            None => self.resolve(&guard),
-        });
-        self.distance = Some(Distance {
-            pointer,
-            low: read.low,
-            ..Distance::default()
-        });
-        self.begin(
-            &read.predicate,
-            Text::new(),
-            read.less,
-            guards.into_iter().collect(),
-        );
+        let guard = read.guard.as_deref();
+        self.begin_check((&read.pointer, read.low), &read.predicate, read.less, guard);
         if let Some(verdict) = self.verdicts.get_mut(&read.predicate) {
             verdict.blocks = Some((read.blocks, read.asks));
             verdict.count = read.count.map(|count| (count, 3));
         }
         Some(read.end)
+    }
+
+    /// Reads a comparison that says that an access is made, and does not lie in the buffer
+    /// of a pointer parameter; of which one does not matter.
+    fn near(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<Near> {
+        let text = input.new;
+        let after = reads(text, at, format_args!("sub.s64 {OFFSET},"))?;
+        let pointer = operand(text, after).to_owned();
+        let after = reads(text, after, format_args!("{pointer},"))?;
+        let base = operand(text, after).to_owned();
+        let mut from = reads(text, after, format_args!("{base};"))?;
+        let mut low = 0;
+        if let Some(after) = reads(text, from, format_args!("add.s64 {OFFSET}, {OFFSET},")) {
+            low = operand(text, after).parse().ok()?;
+            from = reads(text, after, format_args!("{low};"))?;
+        }
+        let (after, is_guarded) = match reads(text, from, "setp.ge.u64") {
+            Some(after) => (after, false),
+            None => (reads(text, from, "setp.ge.and.u64")?, true),
+        };
+        let predicate = operand(text, after).to_owned();
+        let after = reads(text, after, format_args!("{predicate}, {OFFSET},"))?;
+        let limit = operand(text, after).to_owned();
+        let (after, guard) = match is_guarded {
+            true => {
+                let after = reads(text, after, format_args!("{limit},"))?;
+                let guard = operand(text, after).to_owned();
+                (reads(text, after, format_args!("{guard};"))?, Some(guard))
+            }
+            false => (reads(text, after, format_args!("{limit};"))?, None),
+        };
+        let less = self.less_of((&base, &limit), input)?;
+        Some(Near {
+            pointer,
+            low,
+            less,
+            predicate,
+            guard,
+            label: Text::new(),
+            end: after,
+        })
+    }
+
+    /// Reads that a comparison is noted, in place of a check.
+    fn noted(&mut self, near: &Near, text: &str) -> Option<u32> {
+        let predicate = &near.predicate;
+        let end = reads(
+            text,
+            near.end,
+            format_args!("or.pred {FAR}, {FAR}, {predicate};"),
+        )?;
+        let is_verdict = predicate == OUTSIDE || number(predicate, KEPT).is_some();
+        if !is_verdict || !self.twice.is_first() {
+            return None;
+        }
+        self.begin_check(
+            (&near.pointer, near.low),
+            predicate,
+            near.less,
+            near.guard.as_deref(),
+        );
+        self.unsited.remove(predicate);
+        if let Some(verdict) = self.verdicts.get_mut(predicate) {
+            verdict.is_noted = true;
+        }
+        Some(end)
+    }
+
+    /// Begins a verdict on so many bytes, and one more, under a guard of the program.
+    fn begin_check(
+        &mut self,
+        (pointer, low): (&Text, i64),
+        predicate: &str,
+        less: u64,
+        guard: Option<&str>,
+    ) {
+        let pointer = match self.symbols.contains_key(pointer) {
+            true => pointer.clone(),
+            false => self.resolve(pointer),
+        };
+        let guards = guard.map(|guard| match guard.strip_prefix('!') {
+            Some(register) => format!("!{}", self.resolve(register)),
+            None => self.resolve(guard),
+        });
+        self.distance = Some(Distance {
+            pointer,
+            low,
+            ..Distance::default()
+        });
+        self.begin(predicate, Text::new(), less, guards.into_iter().collect());
+    }
+
+    /// Bytes that follow the first one of an access whose offset from the base of a
+    /// parameter's buffer is below a limit, all of which then are in the buffer.
+    pub(super) fn less_of(
+        &mut self,
+        (base, limit): (&str, &str),
+        input: &Input<'_, '_, '_>,
+    ) -> Option<u64> {
+        let id = RootId(number(base, ROOT_BASE)?);
+        let kind = input.analysis.provenance.root(id)?;
+        let is_passed = input.launch.is_some() && input.analysis.code.function.is_entry;
+        if !is_passed || !matches!(kind, Root::KernelParameter { .. }) {
+            return None;
+        }
+        let own = root(id.0).1;
+        let less = match self.limits.get(limit).filter(|_| is_shared_limit(limit)) {
+            Some((size, less)) if *size == own => *less,
+            None if limit == own => 0,
+            _ => return None,
+        };
+        self.roots.used.insert(id.0);
+        Some(less)
+    }
+
+    /// Reads the end of a check that is jumped over, which must be about the same bytes
+    /// under the same guard.
+    fn ends_near(&self, near: &Near, read: &mut Read, text: &str) -> Option<()> {
+        if read.blocks == Blocks::Many
+            && let Some(guard) = &near.guard
+        {
+            let under = only_under(&read.predicate, &format!("@{guard}"));
+            read.end = reads(text, read.end, under)?;
+            read.guard = Some(guard.clone());
+        }
+        read.end = reads(text, read.end, format_args!("{}:", near.label))?;
+        let is_same = read.pointer == near.pointer
+            && read.low == near.low
+            && read.less == near.less
+            && read.count.is_none()
+            && read.predicate == near.predicate
+            && read.guard == near.guard;
+        is_same.then_some(())
     }
 
     /// A check by the function for any number of blocks.

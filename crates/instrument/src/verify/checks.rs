@@ -1,6 +1,7 @@
 //! Follows check code through its registers.
 
 use super::Errors;
+use super::again::Twice;
 use super::ahead::{Loops, Previous};
 use super::alignment::{self, Alignments};
 use super::calls::{Callees, Calls, Order, Reliance};
@@ -172,6 +173,8 @@ pub(super) struct State {
     pub(super) unchecked: Vec<Unchecked>,
     /// Loops with quick copies.
     pub(super) loops: Loops,
+    /// Code that is written twice.
+    pub(super) twice: Twice,
     /// The text up to here was read as a whole.
     read_until: u32,
 }
@@ -233,6 +236,8 @@ fn read(
             }
             Matched::Copy(first, span) => state.copy_begins(*first, *span, input, errors),
             Matched::CopyEnds(span) => state.copy_ends(*span, input, errors),
+            Matched::First(mark, span) => state.first_begins(*mark, *span, input, errors),
+            Matched::Second(mark, span) => state.second_begins(*mark, *span, input, errors),
         }
     }
     state.end(input, errors);
@@ -317,7 +322,7 @@ impl State {
         }
         let before = std::mem::take(&mut self.loops.previous);
         if let Piece::Statement(Statement::Label(label)) = piece
-            && self.loop_label(label, before, input, errors)
+            && (self.both_end(label, errors) || self.loop_label(label, before, input, errors))
         {
             return;
         }
@@ -348,6 +353,10 @@ impl State {
 
     /// Code that has only one form.
     fn fixed_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
+        if self.twice.is_read() {
+            let end = self.first_copy_code(at, input);
+            return end.or_else(|| self.shadow_code(at, input));
+        }
         if let Some(end) = self.target_code(at, input) {
             return Some(end);
         }
@@ -373,7 +382,7 @@ impl State {
     }
 
     /// Scratch registers have other values now.
-    fn forget_scratch_registers(&mut self) {
+    pub(super) fn forget_scratch_registers(&mut self) {
         self.strings.goes_on();
         self.reports.unless_null = None;
         self.distance = None;
@@ -473,6 +482,7 @@ impl State {
         self.all_bounds_returned(input, errors);
         self.all_needed(input, errors);
         self.all_loops_end(input, errors);
+        self.all_written_twice(input, errors);
         self.all_reported(input, errors);
         self.all_defined(input, errors);
         for (index, (site, span)) in self.heap_sites.iter().enumerate() {

@@ -214,7 +214,7 @@ impl State {
         input: &Input<'_, '_, '_>,
     ) -> bool {
         if owed.extent == Extent::Shadow {
-            return verdict.blocks.is_some();
+            return verdict.blocks.is_some() || verdict.is_noted && self.twice.is_first();
         }
         let pair = (verdict.distance.base.as_str(), verdict.size.as_str());
         if verdict.count.is_some() && !self.is_whole(owed.extent, pair.1, input) {

@@ -75,9 +75,10 @@ impl HeapCalls {
     ) {
         match piece {
             Matched::Same(..) => {}
-            Matched::Copy(_, span) | Matched::CopyEnds(span) => {
-                errors.at(*span, "a copy of a loop without checks");
-            }
+            Matched::Copy(_, span)
+            | Matched::CopyEnds(span)
+            | Matched::First(_, span)
+            | Matched::Second(_, span) => errors.at(*span, "a copy of code without checks"),
             Matched::Added(piece) if piece.span().start < self.read_until => {}
             Matched::Added(piece) => match heap_place(text.0, piece.span().start, "0", text.1) {
                 Some((site, end)) => (self.passed_site, self.read_until) = (Some(site), end),

@@ -45,7 +45,10 @@
 //!
 //! Where accesses are checked against shadow memory, 3 is about all accesses
 //! that name global memory or no space, and in place of 5 and 6 the shadow bytes
-//! of all blocks with bytes of the access decide (`blocks`).
+//! of all blocks with bytes of the access decide (`blocks`); unless all its bytes
+//! are in the buffer of a pointer parameter, whose bounds the host passes. Code
+//! that is written twice may leave out, without a record, what is in no such
+//! buffer, if the same code with its checks is then executed (`again`).
 //!
 //! Text that the verifier does not understand is refused.
 //!
@@ -71,6 +74,7 @@
 //!   [`crate::LaunchLimit`] says.
 
 mod accesses;
+mod again;
 mod ahead;
 mod alignment;
 mod blocks;

@@ -1,6 +1,7 @@
 //! Matches the statements of an instrumented body with those of its source.
 
 use super::Errors;
+use super::again::Mark;
 use super::calls::is_call_of_copy;
 use super::facts::heap_call;
 use super::through::is_call_through;
@@ -78,6 +79,9 @@ pub(super) enum Matched<'m, 'a> {
     Copy(usize, Span),
     /// The quick copy ends.
     CopyEnds(Span),
+    /// Code begins that is written twice, and its second copy.
+    First(Mark, Span),
+    Second(Mark, Span),
 }
 
 /// Whether a text names something that only checks use.
@@ -95,6 +99,7 @@ pub(super) fn matched<'m, 'a>(
     let mut out = Vec::with_capacity(to.len());
     let mut expected = from.iter().peekable();
     let mut copy = None;
+    let mut twice = None;
     let mut added_scopes = 0u32;
     let mut at = 0;
     while let Some(&piece) = to.get(at) {
@@ -132,6 +137,10 @@ pub(super) fn matched<'m, 'a>(
                     return out;
                 }
             }
+            continue;
+        }
+        if let Some(label) = written_twice(piece, text, &mut expected, &mut twice) {
+            out.push(label);
             continue;
         }
         if let Some(first) = copy_of(text).filter(|_| copy.is_none()) {
@@ -181,6 +190,32 @@ pub(super) fn matched<'m, 'a>(
         );
     }
     out
+}
+
+/// A label of code that is written twice, and where that began.
+type Twice<'p, 'm, 'a> = Option<(Mark, Peekable<Iter<'p, Piece<'m, 'a>>>)>;
+
+/// Follows the labels at the beginnings of both copies of such code.
+fn written_twice<'p, 'm, 'a>(
+    piece: Piece<'m, 'a>,
+    text: &str,
+    expected: &mut Peekable<Iter<'p, Piece<'m, 'a>>>,
+    twice: &mut Twice<'p, 'm, 'a>,
+) -> Option<Matched<'m, 'a>> {
+    let label = text.strip_suffix(':')?;
+    match twice {
+        None => {
+            let mark = Mark::of(label, "try")?;
+            *twice = Some((mark, expected.clone()));
+            Some(Matched::First(mark, piece.span()))
+        }
+        Some((mark, code)) => {
+            let mark = Mark::of(label, "again").filter(|again| again == mark)?;
+            expected.clone_from(code);
+            *twice = None;
+            Some(Matched::Second(mark, piece.span()))
+        }
+    }
 }
 
 /// The first instruction of the loop whose quick copy a label begins.
@@ -344,7 +379,11 @@ pub(super) fn differs_in_heap_calls_only(matched: &[Matched<'_, '_>]) -> bool {
                         && matches!(what.kind, OperandKind::Integer(_))
                 )
         }
-        Matched::Added(_) | Matched::Copy(..) | Matched::CopyEnds(_) => false,
+        Matched::Added(_)
+        | Matched::Copy(..)
+        | Matched::CopyEnds(_)
+        | Matched::First(..)
+        | Matched::Second(..) => false,
     })
 }
 
@@ -362,7 +401,10 @@ pub(super) fn beyond_heap_calls(piece: &Matched<'_, '_>) -> Option<Span> {
     };
     let (fine, span) = match piece {
         Matched::Same(..) => return None,
-        Matched::Copy(_, span) | Matched::CopyEnds(span) => return Some(*span),
+        Matched::Copy(_, span)
+        | Matched::CopyEnds(span)
+        | Matched::First(_, span)
+        | Matched::Second(_, span) => return Some(*span),
         Matched::Redirected(old, new) => (
             is_heap_call(old, new) || is_call_of_copy(old, new),
             new.span,

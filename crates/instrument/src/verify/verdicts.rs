@@ -129,6 +129,9 @@ pub(super) struct Verdict {
     /// How many blocks it is about, if shadow memory decides; and whether a byte
     /// that is alone in its block is looked up.
     pub(super) blocks: Option<(Blocks, bool)>,
+    /// It only says that bytes are not in the buffer of a parameter, and is noted
+    /// (`super::again`).
+    pub(super) is_noted: bool,
     /// A number that is unique in the body.
     pub(super) serial: u32,
 }
@@ -151,6 +154,7 @@ impl Verdict {
             found: None,
             symbol: None,
             blocks: None,
+            is_noted: false,
             serial: 0,
         }
     }

@@ -312,6 +312,7 @@ fn what_the_launch_found_of_an_argument_stands() {
             offset: 8,
             pointer,
             bounds,
+            is_lasting: true,
             wrong,
         }]
     };

@@ -51,6 +51,7 @@ impl Launch {
                 base: DeviceAddress(base),
                 size: self.words * 4,
             },
+            is_lasting: true,
             wrong: None,
         };
         [root(0, self.base), root(8, self.base + (1 << 32))]

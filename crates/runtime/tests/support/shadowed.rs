@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The loads of a kernel: its name, the instructions from the address in `%rd4`
 /// to a value in `%rd5`, and the bytes that they read, from where to where.
-const LOADS: [(&str, &str, i64, i64, u64); 11] = [
+const LOADS: [(&str, &str, i64, i64, u64); 13] = [
     ("byte", "ld.global.u8 %rd5, [%rd4];", 0, 1, 1),
     ("half", "ld.global.u16 %rd5, [%rd4];", 0, 2, 2),
     ("word", "ld.u32 %rd5, [%rd4];", 0, 4, 4),
@@ -66,6 +66,23 @@ const LOADS: [(&str, &str, i64, i64, u64); 11] = [
         128,
         1,
     ),
+    // Accesses with a check each.
+    (
+        "two",
+        "add.s64 %rd7, %rd4, 1; ld.global.u8 %rd5, [%rd4]; ld.global.u8 %rd6, [%rd7]; and.b64 %rd5, %rd5, %rd6;",
+        0,
+        2,
+        1,
+    ),
+    (
+        "several",
+        "add.s64 %rd7, %rd4, 4; add.s64 %rd8, %rd7, 4; setp.ne.s64 %p1, %rd4, 0; ld.global.u32 %rd5, [%rd4]; \
+         mov.b64 %rd6, 0; @%p1 ld.global.u32 %rd6, [%rd7]; and.b64 %rd5, %rd5, %rd6; ld.global.u32 %rd7, [%rd8]; \
+         and.b64 %rd5, %rd5, %rd7;",
+        0,
+        12,
+        4,
+    ),
     (
         "guarded",
         "setp.ne.s64 %p1, %rd4, 0; mov.b64 %rd5, 1; @%p1 ld.global.u8 %rd5, [%rd4]; @!%p1 ld.global.u8 %rd5, [%rd4];",
@@ -85,16 +102,24 @@ const THREADS: usize = 64;
 fn text() -> String {
     let mut text = ".version 7.0\n.target sm_75\n.address_size 64\n".to_owned();
     for (name, load, ..) in LOADS {
-        let _ = write!(
-            text,
-            ".visible .entry {name}(.param .u64 at, .param .u64 out)\n{{\n.reg .pred %p<2>; .reg .b32 %r<3>; \
-             .reg .b64 %rd<9>;\nld.param.u64 %rd1, [at]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %tid.x; \
-             mul.wide.u32 %rd3, %r1, 8; add.s64 %rd1, %rd1, %rd3; add.s64 %rd2, %rd2, %rd3;\n\
-             ld.global.u64 %rd4, [%rd1];\n{load}\nst.global.u64 [%rd2], %rd5; ret;\n}}\n"
-        );
+        // The address is in the table, or its distance from a parameter is.
+        let of_parameter = "ld.param.u64 %rd7, [base]; add.s64 %rd4, %rd7, %rd4;";
+        for (suffix, found) in [("", ""), (OF_PARAMETER, of_parameter)] {
+            let _ = write!(
+                text,
+                ".visible .entry {name}{suffix}(.param .u64 at, .param .u64 out, .param .u64 base)\n{{\n\
+                 .reg .pred %p<2>; .reg .b32 %r<3>; \
+                 .reg .b64 %rd<9>;\nld.param.u64 %rd1, [at]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %tid.x; \
+                 mul.wide.u32 %rd3, %r1, 8; add.s64 %rd1, %rd1, %rd3; add.s64 %rd2, %rd2, %rd3;\n\
+                 ld.global.u64 %rd4, [%rd1];\n{found}\n{load}\nst.global.u64 [%rd2], %rd5; ret;\n}}\n"
+            );
+        }
     }
     text
 }
+
+/// Ends the names of kernels whose addresses are a parameter and a distance.
+const OF_PARAMETER: &str = "_of_parameter";
 
 struct Buffer {
     start: u64,
@@ -203,10 +228,21 @@ impl World {
         })
     }
 
-    /// Loads at addresses, with what each must get.
-    fn load(&self, (table, out): (u64, u64), load: usize, addresses: &[u64]) {
+    /// Loads at addresses, from a parameter on if one is given, with what each must get.
+    fn load(
+        &self,
+        (table, out): (u64, u64),
+        (load, base): (usize, Option<u64>),
+        addresses: &[u64],
+    ) {
         let (name, _, from, to, _) = LOADS[load];
-        let mut bytes: Vec<u8> = addresses.iter().flat_map(|at| at.to_le_bytes()).collect();
+        let name = match base {
+            Some(_) => format!("{name}{OF_PARAMETER}"),
+            None => name.to_owned(),
+        };
+        let base = base.unwrap_or(0);
+        let distances = addresses.iter().map(|at| at.wrapping_sub(base));
+        let mut bytes: Vec<u8> = distances.flat_map(u64::to_le_bytes).collect();
         bytes.resize(8 * THREADS, 0);
         self.device.write(DeviceAddress(table), &bytes).unwrap();
         self.device
@@ -217,12 +253,12 @@ impl World {
             block: [addresses.len() as u32, 1, 1],
             ..Launch::default()
         };
-        let parameters: Vec<u8> = [table, out].iter().flat_map(|p| p.to_le_bytes()).collect();
+        let parameters = [table, out, base].map(u64::to_le_bytes).concat();
         super::launch(
             &self.device,
             &self.runtime,
             self.module,
-            name,
+            &name,
             shape,
             &parameters,
         );
@@ -251,8 +287,13 @@ impl World {
             });
             addresses.sort_unstable();
             addresses.dedup();
-            for some in addresses.chunks(THREADS) {
-                self.load(buffers, load, some);
+            // In the bounds of the parameter's own buffer shadow memory is not asked; where
+            // those of another one are passed, it is.
+            let bases = [None, Some(extent.base.0), Some(buffers.0)];
+            for base in bases {
+                for some in addresses.chunks(THREADS) {
+                    self.load(buffers, (load, base), some);
+                }
             }
         }
     }
