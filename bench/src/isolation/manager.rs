@@ -31,7 +31,15 @@ impl Manager {
         // (Lanes of a warp that wait for each other for ever are ended by the CPU device
         // alone.)
         let waits = if options.is_on_gpu() { "proved" } else { "any" };
-        let arguments = ["--kernel-time", &kernel_time, "--waits", waits];
+        // (Modules that are kept for the next tenant are no loss; there are to be few.)
+        let arguments = [
+            "--kernel-time",
+            &kernel_time,
+            "--waits",
+            waits,
+            "--compile-cache",
+            "16m",
+        ];
         Manager::start_with(ringfence, &options.device, &arguments)
     }
 
@@ -47,6 +55,10 @@ impl Manager {
             .args(["manager", "--device", device, "--socket"])
             .arg(folder.path().join("manager.sock"))
             .args(options)
+            // As under systemd (`deploy/systemd`).
+            .env("MALLOC_ARENA_MAX", "1")
+            .env("MALLOC_TRIM_THRESHOLD_", "1048576")
+            .env("MALLOC_MMAP_THRESHOLD_", "1048576")
             .env_remove("RINGFENCE_OPTIONS");
         let mut program = Program::start(&mut command)?;
         let is_there = program.wait_for(LONG, |program| {

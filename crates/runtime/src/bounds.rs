@@ -172,9 +172,10 @@ impl Bounds {
         // The proof of the whole, or that of what the residual copy leaves out.
         let is_whole = entry.proof.is_ok();
         let proves = self.env.settings().prove != Prove::Off && !has_poison;
-        let program = entry.program().filter(|_| proves);
+        let ranges = entry.program();
+        let program = ranges.filter(|_| proves);
         let read = |offset, size| (request.read)(entry, offset, size);
-        let arguments = Arguments::read(entry, program, request.shape, read)
+        let arguments = Arguments::read(entry, ranges, request.shape, read)
             .ok_or(UncheckedReason::LaunchPath)?;
         let recognised = self.recognise(function, program, &arguments);
         let comes_again = matches!(recognised, Some((_, Recognised::Proved)));
@@ -191,7 +192,10 @@ impl Bounds {
             || asked.is_some_and(|(program, inputs)| {
                 answers.proves(program, request.shape, &roots, inputs, !is_elided)
             })
-            || (!are_known && self.finds(asked, request.shape, &mut roots));
+            // (Which buffer a pointer is meant for is asked where nothing is proved, too.)
+            || (!are_known
+                && self.finds(ranges.zip(arguments.inputs()), request.shape, &mut roots)
+                && proves);
         if proved
             && are_known
             && let Some((generation, Recognised::New { is_kept: true })) = recognised
