@@ -167,8 +167,7 @@ impl Bounds {
             *decision = LaunchDecision::Proved;
             return Ok(Counted::Proved);
         }
-        let checked = function.copies.checked;
-        let checked = checked.ok_or(UncheckedReason::Rejected)?;
+        let checked = function.copies.checked.ok_or(UncheckedReason::Rejected)?;
         // The proof of the whole, or that of what the residual copy leaves out.
         let is_whole = entry.proof.is_ok();
         let proves = self.env.settings().prove != Prove::Off && !has_poison;
@@ -187,15 +186,14 @@ impl Bounds {
         }
         let (mut roots, are_known) = self.roots(function, entry, &arguments, request.stream);
         let (asked, answers) = (program.zip(arguments.inputs()), &function.answers);
+        // (Which buffer a pointer is meant for is asked where nothing is proved, too.)
+        let sought = ranges.zip(arguments.inputs());
         // What verifies proofs needs them all, and verifies what was recognised.
         let proved = comes_again
             || asked.is_some_and(|(program, inputs)| {
                 answers.proves(program, request.shape, &roots, inputs, !is_elided)
             })
-            // (Which buffer a pointer is meant for is asked where nothing is proved, too.)
-            || (!are_known
-                && self.finds(ranges.zip(arguments.inputs()), request.shape, &mut roots)
-                && proves);
+            || (!are_known && self.finds(sought, request.shape, &mut roots) && proves);
         if proved
             && are_known
             && let Some((generation, Recognised::New { is_kept: true })) = recognised
@@ -220,11 +218,10 @@ impl Bounds {
         });
         let copy = residual.map_or((Build::Checked, checked), |copy| (Build::Residual, copy));
         // What the copy that runs leaves out is not said to be checked all the same.
-        let proved = match (proved, is_whole) {
-            (false, _) => Proved::Nothing,
-            _ if residual.is_some() => Proved::Nothing,
-            (true, false) => Proved::Part,
-            (true, true) => Proved::Everything,
+        let proved = match is_whole {
+            _ if !proved || residual.is_some() => Proved::Nothing,
+            false => Proved::Part,
+            true => Proved::Everything,
         };
         let shape = request.shape;
         *decision = self.copies.launch(function, shape, copy, roots, proved)?;
