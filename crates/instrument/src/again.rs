@@ -15,6 +15,7 @@ use rustc_hash::FxHashSet;
 /// Instructions of one block that may be executed once more, from the first on.
 pub(crate) struct Repeatable<'x, 'm, 'a> {
     analysis: &'x Analysis<'m, 'a>,
+    first: usize,
     next: usize,
     /// Registers that were read before they were written, and those that were written.
     read: FxHashSet<Register>,
@@ -26,6 +27,7 @@ impl<'x, 'm, 'a> Repeatable<'x, 'm, 'a> {
     pub(crate) fn from(analysis: &'x Analysis<'m, 'a>, first: usize) -> Self {
         Repeatable {
             analysis,
+            first,
             next: first,
             read: FxHashSet::default(),
             written: FxHashSet::default(),
@@ -38,8 +40,7 @@ impl<'x, 'm, 'a> Repeatable<'x, 'm, 'a> {
         self.next += 1;
         let (code, cfg) = (&self.analysis.code, &self.analysis.cfg);
         let block = |index: usize| cfg.block_of.get(index);
-        let is_first = self.read.is_empty() && self.written.is_empty();
-        let goes_on = is_first
+        let goes_on = index == self.first
             || block(index) == block(index - 1)
                 && code.instructions[index].scope == code.instructions[index - 1].scope;
         if index >= code.instructions.len() || !goes_on || !only_computes(self.analysis, index) {
