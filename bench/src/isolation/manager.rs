@@ -31,7 +31,7 @@ impl Manager {
         // (Lanes of a warp that wait for each other for ever are ended by the CPU device
         // alone.)
         let waits = if options.is_on_gpu() { "proved" } else { "any" };
-        // (Modules that are kept for the next tenant are no loss; there are to be few.)
+        // (A cache of modules that is soon full: what it holds later is no leak.)
         let arguments = [
             "--kernel-time",
             &kernel_time,

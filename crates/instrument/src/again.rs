@@ -23,7 +23,7 @@ pub(crate) struct Repeatable<'x, 'm, 'a> {
 }
 
 impl<'x, 'm, 'a> Repeatable<'x, 'm, 'a> {
-    /// None yet; the first one is to be this.
+    /// No instructions yet; `first` is the first that is added.
     pub(crate) fn from(analysis: &'x Analysis<'m, 'a>, first: usize) -> Self {
         Repeatable {
             analysis,
@@ -34,7 +34,8 @@ impl<'x, 'm, 'a> Repeatable<'x, 'm, 'a> {
         }
     }
 
-    /// Adds the next instruction, if they still may be executed once more with it.
+    /// Adds the next instruction. Whether all that were added may be executed once more; if
+    /// not, nothing may be added any more.
     pub(crate) fn takes_next(&mut self) -> bool {
         let index = self.next;
         self.next += 1;

@@ -26,15 +26,14 @@ impl<'a> Emit<'_, '_, 'a> {
             return Vec::new();
         }
         let mut tried: Vec<Range<usize>> = Vec::new();
-        let rest = |from: usize| planned[from..].iter();
-        for (place, leader) in (0..).zip(planned).filter(|(_, access)| access.leads) {
+        for leader in planned.iter().filter(|access| access.leads) {
             let first = leader.instruction as usize;
             let is_done = tried.last().is_some_and(|last| first < last.end);
             if is_done || !within.contains(&first) || !self.is_tried(leader) {
                 continue;
             }
             let mut all = Repeatable::from(self.analysis, first);
-            let (mut end, mut checks, mut next) = (first, 0, place);
+            let (mut end, mut checks) = (first, 0);
             for index in first..within.end {
                 let is_special = self.may_end_in.contains(&(index as u32))
                     || self.open_loops.contains(&(index as u32))
@@ -42,10 +41,7 @@ impl<'a> Emit<'_, '_, 'a> {
                 if is_special || !all.takes_next() {
                     break;
                 }
-                let is_before = |access: &&Planned| (access.instruction as usize) < index;
-                next += rest(next).take_while(is_before).count();
-                let is_here = |access: &&Planned| access.instruction as usize == index;
-                let here = rest(next).take_while(is_here);
+                let here = of_instructions(planned, &(index..index + 1)).iter();
                 let leaders = here.filter(|access| access.leads && self.is_tried(access));
                 match leaders.count() {
                     0 => {}
@@ -77,9 +73,7 @@ impl<'a> Emit<'_, '_, 'a> {
         let instructions = &self.analysis.code.instructions;
         let from = instructions[code.start].attached_from;
         let end = instructions[code.end - 1].instruction.span.end;
-        let inside = |access: &&Planned| code.contains(&(access.instruction as usize));
-        let planned: Vec<Planned> = planned.iter().filter(inside).copied().collect();
-        let mut planned = planned.iter().peekable();
+        let mut planned = of_instructions(planned, code).iter().peekable();
         let mut copy = Patch::default();
         (self.is_trial, self.last_owner) = (true, None);
         for index in code.clone() {
@@ -102,18 +96,6 @@ impl<'a> Emit<'_, '_, 'a> {
     pub(super) fn end_of_tried(code: &Range<usize>, mark: &str, out: &mut String) {
         let number = code.start;
         put(out, format_args!("\n{LABEL_PREFIX}kept{number}{mark}:"));
-    }
-
-    /// Sets `outside`, and notes it, where a group's bytes are not in a parameter's buffer.
-    pub(super) fn compare_near(
-        &self,
-        (root, group): (RootId, &Group),
-        (pointer, guard): (Op<'a>, Option<Guard<'a>>),
-        outside: Op<'a>,
-        out: &mut String,
-    ) {
-        self.near_verdict((root, group), (pointer, guard), outside, out);
-        line!(out, "or.pred {FAR}, {FAR}, {outside};");
     }
 
     /// Sets `outside` where a group's bytes are not in a parameter's buffer.
@@ -144,4 +126,10 @@ impl<'a> Emit<'_, '_, 'a> {
             }
         }
     }
+}
+
+/// The accesses of some instructions; all are in text order.
+fn of_instructions<'p>(planned: &'p [Planned], code: &Range<usize>) -> &'p [Planned] {
+    let before = |index: usize| planned.partition_point(|p| (p.instruction as usize) < index);
+    &planned[before(code.start)..before(code.end)]
 }

@@ -299,7 +299,8 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             _ if group.twin.is_some() => {}
             Some(encoding) => match tried {
                 Some(root) => {
-                    self.compare_near((root, group), (pointer, guard), outside, out);
+                    self.near_verdict((root, group), (pointer, guard), outside, out);
+                    line!(out, "or.pred {FAR}, {FAR}, {outside};");
                     also_unless(group, instruction, outside, out);
                 }
                 None => {
@@ -336,7 +337,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         self.redirect((number, group), (pointer, guard), outside, out);
     }
 
-    /// What keeps accesses from being made whose check has failed.
+    /// Leaves out accesses whose check has failed.
     fn redirect(
         &self,
         (number, group): (u32, &Group),
