@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|alone|opencl|bench|fence|isolation|soak|sharing|calls|protections|shadow|heap|host|canary|pages|watch|compare|all]
+#   ./run [suite|alone|opencl|bench|fence|isolation|soak|sharing|calls|protections|shadow|heap|host|canary|pages|planted|watch|compare|all]
 #
 # `alone`, which is not part of `all`, runs the suite's programs under `shadow`
 # and under `pages` alone, for the tables.
 # `opencl` is the part of `suite` and `bench` that is about OpenCL.
 # `protections`, `canary` and `pages` are the parts of `bench` that tell what
 # each protection, canaries around CUDA buffers and unmapped pages there cost.
+# `planted` is the part of `bench` that plants wrong sizes in calls of libraries;
+# it needs a `python3` that has PyTorch.
 # `fence` is the part of `bench` that tells what fences cost.
 # `isolation` is the part of `bench` that attacks tenants and the manager.
 # `calls` is the part of `bench` that times single calls of tenants.
@@ -102,22 +104,40 @@ bench shadow shadow gpu-shadow.json 300
 bench heap heap gpu-heap.json 120
 bench watch watch gpu-watch.json 240
 
-if [ "$what" = host ] || [ "$what" = bench ] || [ "$what" = all ]; then
-    torch=
-    if python3 -c 'import torch' 2> /dev/null; then
-        torch="--python $(command -v python3) --steps $here/steps.py"
-    else
-        echo "python3 has no PyTorch: no steps of training are measured"
-    fi
-    # shellcheck disable=SC2086 # two options, or none
-    timeout --kill-after=10 420 "$here/ringfence-bench" host --programs "$here" \
-        --ringfence "$here/ringfence" --json "$out/gpu-host.json" --commit "$(cat "$here/commit")" $torch
-    code=$?
-    [ $code = 124 ] && echo "the bench host ran out of time"
-    [ $code = 0 ] || status=1
+# The options for steps of training in PyTorch.
+torch=
+if python3 -c 'import torch' 2> /dev/null; then
+    torch="--python $(command -v python3) --steps $here/steps.py"
 fi
+
+# The same, of a bench that measures such steps, too.
+bench_with_torch() {
+    [ "$what" = "$1" ] || [ "$what" = bench ] || [ "$what" = all ] || return
+    [ -n "$torch" ] || echo "python3 has no PyTorch: no steps of training are measured"
+    # shellcheck disable=SC2086 # two options, or none
+    timeout --kill-after=10 "$4" "$here/ringfence-bench" "$2" --programs "$here" \
+        --ringfence "$here/ringfence" --json "$out/$3" --commit "$(cat "$here/commit")" $torch
+    code=$?
+    [ $code = 124 ] && echo "the bench $2 ran out of time"
+    [ $code = 0 ] || status=1
+}
+
+bench_with_torch host host gpu-host.json 420
+bench_with_torch pages pages gpu-pages.json 480
 bench canary canary gpu-canary.json 240
-bench pages pages gpu-pages.json 240
+
+if [ "$what" = planted ] || [ "$what" = bench ] || [ "$what" = all ]; then
+    if [ -n "$torch" ]; then
+        timeout --kill-after=10 420 "$here/ringfence-bench" planted --programs "$here" \
+            --ringfence "$here/ringfence" --json "$out/gpu-planted.json" --commit "$(cat "$here/commit")" \
+            --python "$(command -v python3)" --script "$here/planted.py"
+        code=$?
+        [ $code = 124 ] && echo "the bench planted ran out of time"
+        [ $code = 0 ] || status=1
+    else
+        echo "python3 has no PyTorch: wrong sizes in calls of libraries are not planted"
+    fi
+fi
 
 if [ "$what" = soak ]; then
     seconds=${SOAK:-480}

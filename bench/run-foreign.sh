@@ -38,12 +38,17 @@ of() {
 sized=${SIZED:-"--limit 16 --repeats 20"}
 case $what in
 build)
-    # shellcheck disable=SC2086 # several options
-    foreign "$2" --out "$(of "$2" 0)" $sized --build-only --jobs "$(($(nproc) / 2))" --budget "$3"
-    for gpu in $(seq 1 $((gpus - 1))); do
-        rm -rf "$(of "$2" "$gpu")"
-        cp -r "$(of "$2" 0)" "$(of "$2" "$gpu")"
+    # Each GPU gets the programs of its own share: a size at which a program is quick is
+    # only found where not too many others run on the same GPU.
+    jobs=$(($(nproc) / 2 / gpus))
+    for gpu in $(seq 0 $((gpus - 1))); do
+        # shellcheck disable=SC2086 # several options
+        CUDA_VISIBLE_DEVICES=$gpu foreign "$2" --out "$(of "$2" "$gpu")" $sized --build-only \
+            --jobs "$((jobs > 1 ? jobs : 1))" --shard "$((gpu + 1))/$gpus" --budget "$3" \
+            > "$out/build-$gpu.log" 2>&1 &
     done
+    wait
+    tail -qn 1 "$out"/build-*.log
     ;;
 times)
     for gpu in $(seq 0 $((gpus - 1))); do
@@ -58,7 +63,6 @@ times)
 sum)
     all=$(of "$2" all)
     mkdir -p "$all"
-    cp "$(of "$2" 0)"/*.jsonl "$all"
     for gpu in $(seq 0 $((gpus - 1))); do
         cat "$(of "$2" "$gpu")/times.jsonl"
     done | sort -u > "$all/times.jsonl"

@@ -163,8 +163,9 @@ static void memory(bool quick) {
     CHECK(cudaMalloc(&small, 32 * sizeof(float)));
     three_pointers<<<1, 32>>>(small, small, small, 32);
     CHECK(cudaDeviceSynchronize());
-    for (size_t bytes : {256, 4 << 10, 64 << 10, 1 << 20, 16 << 20}) {
-        size_t count = std::min<size_t>(4096, std::max<size_t>(16, (512u << 20) / bytes));
+    for (size_t bytes : {16, 256, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30}) {
+        size_t least = bytes > (16 << 20) ? 4 : 16;
+        size_t count = std::min<size_t>(4096, std::max(least, (512u << 20) / bytes));
         if (quick) count = 4;
         std::vector<void *> buffers(count);
         size_t before = 0, after = 0, total = 0;

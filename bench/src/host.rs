@@ -3,11 +3,10 @@
 
 use crate::live::{Live, On, side_by_side};
 use crate::options::Options;
+use crate::training::{self, Training};
 use crate::turns::{Rounds, Variant};
 use anyhow::{Context, Result, ensure};
-use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use serde::Serialize;
 use suite::results::{median, round};
 
 /// What to measure, and where.
@@ -25,18 +24,8 @@ pub struct Host {
     /// Turns of each process.
     #[arg(long, default_value_t = 25)]
     turns: usize,
-    /// Python with PyTorch, for steps of training; none are measured without.
-    #[arg(long)]
-    python: Option<PathBuf>,
-    /// The program for it (`bench/torch/steps.py`).
-    #[arg(long, requires = "python")]
-    steps: Option<PathBuf>,
-    /// How often PyTorch is started anew.
-    #[arg(long, default_value_t = 2)]
-    python_starts: usize,
-    /// Turns of each of these processes.
-    #[arg(long, default_value_t = 40)]
-    python_turns: usize,
+    #[command(flatten)]
+    training: Training,
 }
 
 /// Flat numbers of `gpu-host.json`. Microseconds are those that the defaults
@@ -169,9 +158,7 @@ pub fn measure(host: &Host) -> Result<()> {
     // Written before PyTorch starts, too, which takes most of the time: a run that
     // is cut off there leaves what it has.
     options.write(Summary::of(&rows)?, rows.clone())?;
-    if let (Some(python), Some(steps)) = (&host.python, &host.steps) {
-        torch(host, python, steps, &mut rows)?;
-    }
+    torch(host, &mut rows)?;
     let summary = Summary::of(&rows)?;
     println!("{}", serde_json::to_string_pretty(&summary)?);
     options.write(summary, rows)
@@ -217,38 +204,15 @@ fn show(row: Option<&Row>) {
     }
 }
 
-/// What the program of PyTorch prints of one kind of step before it is
-/// measured.
-#[derive(Debug, Deserialize)]
-struct Trained {
-    kind: String,
-    loss: f64,
-}
-
-/// Kinds of steps that the program makes.
-const STEPS: [&str; 2] = ["eager", "compiled"];
-/// What PyTorch may take to start and to compile.
-const COMPILING: Duration = Duration::from_secs(240);
-
 /// Steps of training, natively and under Ringfence side by side.
-fn torch(host: &Host, python: &Path, steps: &Path, rows: &mut Vec<Row>) -> Result<()> {
+fn torch(host: &Host, rows: &mut Vec<Row>) -> Result<()> {
     let options = &host.options;
-    let runner = options.runner();
     let variants = [Variant::Native, DEFAULT];
-    let program = python.to_str().context("the path of Python is no text")?;
-    let rounds = side_by_side(
-        variants.len() * options.rounds(host.processes),
-        options.rounds(host.python_starts),
-        options.rounds(host.python_turns),
-        On::OneCoreATurn,
-        |process| {
-            let mut command = runner.command(program, variants[process % variants.len()]);
-            Live::start(command.arg(steps).args(options.size()), COMPILING)
-        },
-        same_losses,
-    )?
-    .folded(variants.len());
-    for (index, kind) in STEPS.iter().enumerate() {
+    let processes = options.rounds(host.processes);
+    let Some(rounds) = host.training.measure(options, processes, &variants)? else {
+        return Ok(());
+    };
+    for (index, kind) in training::KINDS.iter().enumerate() {
         rows.push(Row::of(
             format!("torch_{kind}"),
             "ms",
@@ -257,24 +221,6 @@ fn torch(host: &Host, python: &Path, steps: &Path, rows: &mut Vec<Row>) -> Resul
             |times| times.get(index).copied().unwrap_or(f64::NAN),
         )?);
         show(rows.last());
-    }
-    Ok(())
-}
-
-/// Waits until all have trained, which must have given the same.
-fn same_losses(processes: &[Live]) -> Result<()> {
-    for kind in STEPS {
-        let mut native = None;
-        for process in processes {
-            let trained: Trained = process.line()?;
-            let loss = *native.get_or_insert(trained.loss);
-            ensure!(
-                trained.kind == kind && (trained.loss - loss).abs() <= 1e-3,
-                "the loss of {} steps is {}, natively {loss}",
-                trained.kind,
-                trained.loss,
-            );
-        }
     }
     Ok(())
 }

@@ -16,10 +16,12 @@ mod opencl;
 mod options;
 mod origins;
 mod pages;
+mod planted;
 mod plots;
 mod protections;
 mod shadow;
 mod sharing;
+mod training;
 mod turns;
 mod watch;
 
@@ -48,7 +50,9 @@ enum Bench {
     /// Launches, allocations and steps of training: what the host's time grows by.
     Host(host::Host),
     /// What unmapped pages around CUDA buffers cost.
-    Pages(options::Options),
+    Pages(pages::Pages),
+    /// Wrong sizes in calls of libraries: which are found at unmapped pages.
+    Planted(planted::Planted),
     /// What each protection costs.
     Protections(options::Options),
     /// What shadow memory costs.
@@ -82,7 +86,8 @@ fn main() -> ExitCode {
         Bench::Fenced(fenced) => fenced::measure(&fenced),
         Bench::Heap(options) => heap::measure(&options),
         Bench::Host(host) => host::measure(&host),
-        Bench::Pages(options) => pages::measure(&options),
+        Bench::Pages(pages) => pages::measure(&pages),
+        Bench::Planted(planted) => planted::measure(&planted),
         Bench::Protections(options) => protections::measure(&options),
         Bench::Shadow(options) => shadow::measure(&options),
         Bench::Opencl(options) => opencl::measure(&options),

@@ -1,13 +1,23 @@
 //! What unmapped pages around the buffers of a CUDA program cost: the time of
-//! its kernels, of allocations, and memory.
+//! its kernels, of allocations, of steps of training, and memory.
 
 use crate::options::Options;
-use crate::turns::{Rounds, Variant, in_turn_within, kernel_lines, lines, numbers};
+use crate::training::{self, Training};
+use crate::turns::{MemoryLine, Rounds, Variant, in_turn_within, kernel_lines, lines, numbers};
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use suite::results::{geometric_mean, median, round};
+
+/// What to measure, and where.
+#[derive(clap::Args)]
+pub struct Pages {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    training: Training,
+}
 
 /// Flat numbers of `gpu-pages.json`.
 #[derive(Debug, Serialize)]
@@ -33,6 +43,14 @@ struct Summary {
     /// The same three, of 4 MiB, which shares none.
     native_allocate_large_us: f64,
     allocate_large_us: f64,
+    /// A step of training in PyTorch over native: eager, and compiled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torch_eager: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torch_compiled: Option<f64>,
+    /// How many percent more memory PyTorch's buffers take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torch_memory_percent: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -56,14 +74,12 @@ enum Row {
         own_us: f64,
         shared_us: f64,
     },
-}
-
-/// A line that the program about memory prints.
-#[derive(Debug, Deserialize)]
-struct MemoryLine {
-    buffer: u64,
-    bytes_each: f64,
-    allocate_us: f64,
+    /// Steps of training of one kind, in milliseconds.
+    Steps {
+        steps: String,
+        native_ms: f64,
+        ratio: f64,
+    },
 }
 
 const NATIVE: usize = 0;
@@ -83,7 +99,8 @@ const BUDGET: Duration = Duration::from_secs(25);
 /// # Errors
 ///
 /// A program fails, runs out of time, or computes something else.
-pub fn measure(options: &Options) -> Result<()> {
+pub fn measure(pages: &Pages) -> Result<()> {
+    let options = &pages.options;
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
     for program in ["bench", "spaces"] {
@@ -93,6 +110,8 @@ pub fn measure(options: &Options) -> Result<()> {
         numbers(&options.host("allocate", VARIANTS[variant])?)
     })?;
     let memory = memory(options, &mut rows)?;
+    let trained = trained(pages, &mut rows)?;
+    let of_kind = |index: usize| trained.as_ref().map(|trained| trained.ratios[index]);
 
     let small = |numbers: &BTreeMap<String, f64>| numbers["small_us"];
     let large = |numbers: &BTreeMap<String, f64>| numbers["large_us"];
@@ -109,9 +128,57 @@ pub fn measure(options: &Options) -> Result<()> {
         shared_allocate_us: round(pairs.added(SHARED, NATIVE, small)?),
         native_allocate_large_us: round(pairs.median(NATIVE, large)?),
         allocate_large_us: round(pairs.added(OWN, NATIVE, large)?),
+        torch_eager: of_kind(0),
+        torch_compiled: of_kind(1),
+        torch_memory_percent: trained.as_ref().map(|trained| trained.memory_percent),
     };
     println!("{}", serde_json::to_string_pretty(&summary)?);
     options.write(summary, rows)
+}
+
+/// What steps of training take over native, by kind, and how much more memory.
+struct Trained {
+    ratios: Vec<f64>,
+    memory_percent: f64,
+}
+
+/// Processes of each variant that train side by side.
+const TRAINING: usize = 2;
+
+fn trained(pages: &Pages, rows: &mut Vec<Row>) -> Result<Option<Trained>> {
+    let options = &pages.options;
+    let folder = tempfile::tempdir()?;
+    let report = folder.path().join("report.json");
+    let path = report.to_str().context("the temporary folder's name")?;
+    let under = ["--protect", "pages", "--json", path];
+    let variants = [Variant::Native, Variant::Ringfence(&under)];
+    let processes = options.rounds(TRAINING);
+    let Some(rounds) = pages.training.measure(options, processes, &variants)? else {
+        return Ok(None);
+    };
+    let mut ratios = Vec::new();
+    for (index, kind) in training::KINDS.iter().enumerate() {
+        let time = |times: &Vec<f64>| times.get(index).copied().unwrap_or(f64::NAN);
+        let mut all = rounds.ratios(1, NATIVE, time);
+        let ratio = round(median(&mut all).context("nothing was measured")?);
+        let native_ms = round(rounds.median(NATIVE, time)?);
+        println!("training, {kind}: native {native_ms} ms, {ratio}");
+        ratios.push(ratio);
+        rows.push(Row::Steps {
+            steps: (*kind).to_owned(),
+            native_ms,
+            ratio,
+        });
+    }
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&report)?)?;
+    let bytes = |name: &str| {
+        let value = report["coverage"]["pages"][name].as_f64();
+        value.with_context(|| format!("the report has no `{name}` of pages"))
+    };
+    Ok(Some(Trained {
+        ratios,
+        memory_percent: round(100.0 * (bytes("memory")? / bytes("bytes")? - 1.0)),
+    }))
 }
 
 fn kernels(

@@ -1,13 +1,14 @@
 //! What shadow memory costs: kernels with every launch checked and with proofs,
-//! in both encodings, beside bounds; memory; allocation.
+//! in both encodings, beside bounds; memory, by size of buffers and redzones
+//! (GASan, table 2); allocation.
 
 use crate::options::Options;
-use crate::turns::{Variant, in_turn_within, kernel_lines, numbers};
+use crate::turns::{MemoryLine, Variant, in_turn_within, kernel_lines, lines, numbers};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use suite::results::{geometric_mean, round};
+use suite::results::{geometric_mean, median, round};
 
 /// Flat numbers of `gpu-shadow.json`.
 #[derive(Debug, Serialize)]
@@ -19,7 +20,7 @@ struct Summary {
     checked_geomean: f64,
     /// The same with blocks of 128 bytes.
     checked_128_geomean: f64,
-    /// Checked against exact bounds in global memory, for comparison.
+    /// Checked against exact bounds, for comparison.
     bounds_checked_geomean: f64,
     /// The largest ratio with every launch checked.
     worst: f64,
@@ -29,6 +30,8 @@ struct Summary {
     memory_percent: f64,
     /// Redzones, likewise.
     redzone_percent: f64,
+    /// How many percent more memory the largest buffers of the rows take.
+    large_memory_percent: f64,
     /// Of a pair of cudaMalloc and cudaFree of 4 KiB, native, in microseconds.
     native_allocate_us: f64,
     /// What shadow memory adds.
@@ -40,7 +43,7 @@ struct Summary {
 
 /// One kernel; times in milliseconds.
 #[derive(Debug, Serialize)]
-struct Row {
+struct Kernel {
     kernel: String,
     size: u64,
     native_ms: f64,
@@ -48,6 +51,37 @@ struct Row {
     #[serde(flatten)]
     ratios: BTreeMap<&'static str, f64>,
 }
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Row {
+    Kernel(Kernel),
+    /// Buffers of one size: bytes of memory that each takes, natively and by the
+    /// percentage of a redzone.
+    Memory {
+        buffer: u64,
+        native_bytes: f64,
+        #[serde(flatten)]
+        bytes: BTreeMap<&'static str, f64>,
+    },
+}
+
+/// Redzones of 10, 50 and 100 percent of the buffer.
+const REDZONES: [(&str, Variant<'static>); 4] = [
+    ("native", Variant::Native),
+    (
+        "bytes_10",
+        Variant::Ringfence(&["--protect", "shadow", "--redzone-percent", "10"]),
+    ),
+    (
+        "bytes_50",
+        Variant::Ringfence(&["--protect", "shadow", "--redzone-percent", "50"]),
+    ),
+    (
+        "bytes_100",
+        Variant::Ringfence(&["--protect", "shadow", "--redzone-percent", "100"]),
+    ),
+];
 
 const KERNELS: [(&str, Variant<'static>); 5] = [
     ("native", Variant::Native),
@@ -69,14 +103,7 @@ const KERNELS: [(&str, Variant<'static>); 5] = [
     ),
     (
         "bounds",
-        Variant::Ringfence(&[
-            "--protect",
-            "bounds",
-            "--prove",
-            "off",
-            "--check-only",
-            "global",
-        ]),
+        Variant::Ringfence(&["--protect", "bounds", "--prove", "off"]),
     ),
 ];
 
@@ -122,6 +149,7 @@ pub fn measure(options: &Options) -> Result<()> {
     let native = |size: &'static str| allocations.median(0, |numbers| numbers[size]);
     let added = |size: &'static str| allocations.added(1, 0, |numbers| numbers[size]);
     let memory = memory(options)?;
+    let (footprint, large_memory_percent) = footprint(options)?;
     let summary = Summary {
         geomean: mean("proofs")?,
         checked_geomean: mean("checked")?,
@@ -131,13 +159,62 @@ pub fn measure(options: &Options) -> Result<()> {
         kernels: rows.len(),
         memory_percent: memory.0,
         redzone_percent: memory.1,
+        large_memory_percent,
         native_allocate_us: round(native("small_us")?),
         allocate_us: round(added("small_us")?),
         native_allocate_large_us: round(native("large_us")?),
         allocate_large_us: round(added("large_us")?),
     };
     println!("{}", serde_json::to_string_pretty(&summary)?);
+    let mut rows: Vec<Row> = rows.into_iter().map(Row::Kernel).collect();
+    rows.extend(footprint);
     options.write(summary, rows)
+}
+
+/// Memory that buffers of one size take, and what that of the largest is more than
+/// natively, in percent, by default.
+fn footprint(options: &Options) -> Result<(Vec<Row>, f64)> {
+    let rounds = in_turn_within(
+        ALLOCATING,
+        REDZONES.len(),
+        options.rounds(1),
+        |variant| -> Result<Vec<MemoryLine>> {
+            lines(
+                &options.host("memory", REDZONES[variant].1)?,
+                "\"allocate_us\"",
+            )
+        },
+    )?;
+    let each = |variant, index: usize| -> Result<f64> {
+        let of = rounds.of(variant).iter();
+        let bytes: Option<Vec<f64>> = of
+            .map(|lines| lines.get(index).map(|line| line.bytes_each))
+            .collect();
+        let mut bytes = bytes.context("a size is missing")?;
+        median(&mut bytes)
+            .map(round)
+            .context("nothing was measured")
+    };
+    let mut rows = Vec::new();
+    let mut percent = 0.0;
+    for (index, line) in rounds.of(0)[0].iter().enumerate() {
+        let mut bytes = BTreeMap::new();
+        for (variant, (name, _)) in REDZONES.iter().enumerate().skip(1) {
+            bytes.insert(*name, each(variant, index)?);
+        }
+        let native_bytes = each(0, index)?;
+        percent = round(100.0 * (bytes["bytes_50"] / native_bytes - 1.0));
+        println!(
+            "{:>12} bytes: native {native_bytes}, {bytes:?}",
+            line.buffer
+        );
+        rows.push(Row::Memory {
+            buffer: line.buffer,
+            native_bytes,
+            bytes,
+        });
+    }
+    Ok((rows, percent))
 }
 
 /// Shadow memory and redzones of the kernels' program, in percent of its
@@ -160,7 +237,7 @@ fn memory(options: &Options) -> Result<(f64, f64)> {
 }
 
 /// All kernels of a program, under all variants.
-fn kernels(options: &Options, program: &str) -> Result<Vec<Row>> {
+fn kernels(options: &Options, program: &str) -> Result<Vec<Kernel>> {
     let (runner, size) = (options.runner(), options.size());
     let rounds = in_turn_within(RUNNING, KERNELS.len(), options.rounds(3), |variant| {
         kernel_lines(&runner.run(program, size, KERNELS[variant].1)?)
@@ -172,7 +249,7 @@ fn kernels(options: &Options, program: &str) -> Result<Vec<Row>> {
             ratios.insert(*name, round(rounds.time(variant, index)? / native_ms));
         }
         println!("{:<16} native {native_ms:>9.4} ms  {ratios:?}", line.kernel);
-        Ok(Row {
+        Ok(Kernel {
             kernel: line.kernel.clone(),
             size: line.size,
             native_ms,

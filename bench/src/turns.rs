@@ -97,6 +97,17 @@ pub struct KernelLine {
     pub digest: String,
 }
 
+/// A line that the program about memory prints, of buffers of one size.
+#[derive(Debug, Deserialize)]
+pub struct MemoryLine {
+    /// Bytes of a buffer.
+    pub buffer: u64,
+    /// Bytes of the device's memory that each takes.
+    pub bytes_each: f64,
+    /// Microseconds to allocate one.
+    pub allocate_us: f64,
+}
+
 /// All lines of a program with kernels. (Other tools write lines of their own
 /// between.)
 ///

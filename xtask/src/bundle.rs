@@ -50,8 +50,11 @@ pub fn write() -> Result<()> {
         bundle.join("ringfence.h"),
     )
     .context("failed to copy include/ringfence.h")?;
-    std::fs::copy(root().join("bench/torch/steps.py"), bundle.join("steps.py"))
-        .context("failed to copy bench/torch/steps.py")?;
+    for script in ["steps.py", "planted.py"] {
+        let from = root().join("bench/torch").join(script);
+        std::fs::copy(&from, bundle.join(script))
+            .with_context(|| format!("failed to copy {}", from.display()))?;
+    }
     std::fs::copy(
         toolchain.libraries().join("libcudart.so.13"),
         bundle.join("lib/libcudart.so.13"),
@@ -64,33 +67,10 @@ pub fn write() -> Result<()> {
     copy_cases(&cases, &bundle.join("cases"))?;
     opencl(&bundle.join("opencl"))?;
     let kernels = root().join("bench/kernels");
-    let bench = |source: &str, output: PathBuf, extra: &[&str]| {
-        let mut flags = flags(Cudart::Static, Some(90));
-        flags.extend(extra.iter().map(|flag| (*flag).to_owned()));
-        Job {
-            sources: vec![kernels.join(source)],
-            flags,
-            output,
-        }
-    };
     let sources = root().join("suite/cases");
     let programs = target().join("gpu-bench");
     std::fs::create_dir_all(&programs)?;
-    let mut jobs = vec![
-        bench("bench.cu", programs.join("bench"), &[]),
-        bench("spaces.cu", programs.join("spaces"), &[]),
-        bench("fields.cu", programs.join("fields"), &["-G"]),
-        bench("host.cu", programs.join("host"), &[]),
-        bench("heap.cu", programs.join("heap"), &[]),
-        bench("guard.cu", programs.join("guard"), &[]),
-        bench("fence.cu", programs.join("fence"), &[]),
-    ];
-    // The attacks that the bench of the guard times are cases of the suite.
-    jobs.extend(ATTACKS.iter().map(|attack| Job {
-        sources: vec![sources.join("watch").join(attack.case).with_extension("cu")],
-        flags: flags(Cudart::Static, Some(90)),
-        output: programs.join(attack.case),
-    }));
+    let mut jobs = benches(&programs);
     let linked = jobs.len();
     jobs.extend(isolation(&programs));
     jobs.push(sharing(&programs));
@@ -123,6 +103,44 @@ pub fn write() -> Result<()> {
         size as f64 / f64::from(1 << 20)
     );
     Ok(())
+}
+
+/// One program of a bench.
+fn bench(source: &str, output: PathBuf, extra: &[&str]) -> Job {
+    let mut flags = flags(Cudart::Static, Some(90));
+    flags.extend(extra.iter().map(|flag| (*flag).to_owned()));
+    Job {
+        sources: vec![root().join("bench/kernels").join(source)],
+        flags,
+        output,
+    }
+}
+
+/// The programs of the benches, but for those of tenants.
+fn benches(programs: &Path) -> Vec<Job> {
+    let sources = root().join("suite/cases");
+    let plain = ["bench", "spaces", "host", "heap", "guard", "fence"];
+    let mut jobs: Vec<Job> = plain
+        .iter()
+        .map(|name| bench(&format!("{name}.cu"), programs.join(name), &[]))
+        .collect();
+    jobs.push(bench("fields.cu", programs.join("fields"), &["-G"]));
+    // Machine code alone, as libraries have it.
+    jobs.push(Job {
+        sources: vec![root().join("bench/kernels/planted.cu")],
+        flags: vec![
+            "-cudart=static".into(),
+            "-gencode=arch=compute_90,code=sm_90".into(),
+        ],
+        output: programs.join("planted"),
+    });
+    // The attacks that the bench of the guard times are cases of the suite.
+    jobs.extend(ATTACKS.iter().map(|attack| Job {
+        sources: vec![sources.join("watch").join(attack.case).with_extension("cu")],
+        flags: flags(Cudart::Static, Some(90)),
+        output: programs.join(attack.case),
+    }));
+    jobs
 }
 
 /// Copies programs into the bundle: those of tenants with their symbols, by which

@@ -32,6 +32,7 @@ mod messages;
 mod modules;
 mod pages;
 mod pages_table;
+mod planted_table;
 mod readme;
 mod setup;
 mod shadow_table;

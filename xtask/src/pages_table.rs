@@ -42,5 +42,20 @@ pub fn gpu_pages(results: &Value) -> Result<String> {
         number(summary, "native_allocate_large_us")?,
         number(summary, "allocate_large_us")?
     );
+    let mut sentences = Vec::new();
+    for row in all.iter().filter(|row| !row["steps"].is_null()) {
+        sentences.push(format!(
+            "A step of training in PyTorch ({}) takes {:.3} of its native time of {:.2} ms.",
+            row["steps"].as_str().unwrap_or_default(),
+            number(row, "ratio")?,
+            number(row, "native_ms")?
+        ));
+    }
+    if let Ok(percent) = number(summary, "torch_memory_percent") {
+        sentences.push(format!("Its buffers take {percent:.1} % more memory."));
+    }
+    if !sentences.is_empty() {
+        let _ = writeln!(out, "\n{}", sentences.join(" "));
+    }
     Ok(out)
 }

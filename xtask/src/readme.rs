@@ -9,8 +9,8 @@
 use crate::pages::documentation;
 use crate::workspace::root;
 use crate::{
-    fence_table, headline, host_table, isolation_table, pages_table, shadow_table, sharing_table,
-    soak_table, suite_tables,
+    fence_table, headline, host_table, isolation_table, pages_table, planted_table, shadow_table,
+    sharing_table, soak_table, suite_tables,
 };
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -109,6 +109,7 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "soak-cpu" | "soak-gpu" => soak_table::soak(results)?,
         "gpu-canary" => gpu_canary(results)?,
         "gpu-pages" => pages_table::gpu_pages(results)?,
+        "gpu-planted" => planted_table::gpu_planted(results)?,
         "gpu-shadow" => shadow_table::gpu_shadow(results)?,
         "gpu-heap" => gpu_heap(results)?,
         "suite-cpu" | "suite-gpu" => suite(results)?,

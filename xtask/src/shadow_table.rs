@@ -1,4 +1,4 @@
-//! The table of `gpu-shadow.json`: what checks against shadow memory cost.
+//! The tables of `gpu-shadow.json`: what checks against shadow memory cost, and its memory.
 
 use crate::readme::{number, rows};
 use anyhow::Result;
@@ -16,7 +16,8 @@ pub fn gpu_shadow(results: &Value) -> Result<String> {
         "| kernel | native, ms | with proofs | every launch checked | the same, blocks of 128 bytes | bounds, every launch checked |\n\
          | --- | ---: | ---: | ---: | ---: | ---: |\n",
     );
-    for row in rows(results)? {
+    let is_kernel = |row: &&Value| !row["kernel"].is_null();
+    for row in rows(results)?.iter().filter(is_kernel) {
         let _ = writeln!(
             out,
             "| {} | {:.3} | {:.3} | {:.3} | {:.3} | {:.3} |",
@@ -38,7 +39,7 @@ pub fn gpu_shadow(results: &Value) -> Result<String> {
     );
     let _ = writeln!(
         out,
-        "\nKernel time over native, medians, variants in turn; global memory only. With every launch checked, the worst kernel takes {:.3} of its \
+        "\nKernel time over native, medians, variants in turn. With every launch checked, the worst kernel takes {:.3} of its \
          native time. Shadow memory takes {:.2} % of the buffers in use, redzones {:.2} %. A pair of cudaMalloc \
          and cudaFree of 4 KiB takes {:.1} µs natively and {:.1} µs under shadow memory; of 4 MiB, {:.1} µs and {:.1} µs.",
         number(summary, "worst")?,
@@ -49,5 +50,29 @@ pub fn gpu_shadow(results: &Value) -> Result<String> {
         number(summary, "native_allocate_large_us")?,
         number(summary, "native_allocate_large_us")? + number(summary, "allocate_large_us")?
     );
+    let sizes = rows(results)?.iter().filter(|row| !row["buffer"].is_null());
+    let mut table = String::new();
+    for row in sizes {
+        let _ = writeln!(
+            table,
+            "| {} | {:.0} | {:.0} | {:.0} | {:.0} |",
+            row["buffer"],
+            number(row, "native_bytes")?,
+            number(row, "bytes_10")?,
+            number(row, "bytes_50")?,
+            number(row, "bytes_100")?
+        );
+    }
+    if !table.is_empty() {
+        out += "\n| buffer, bytes | memory, native | redzones of 10 % | of 50 % | of 100 % |\n";
+        out += "| ---: | ---: | ---: | ---: | ---: |\n";
+        out += &table;
+        let _ = writeln!(
+            out,
+            "\nBytes of the device's memory that a buffer takes, shadow memory included. Of the largest, \
+             it is {:.2} % more than natively.",
+            number(summary, "large_memory_percent")?
+        );
+    }
     Ok(out)
 }

@@ -117,8 +117,8 @@ pub struct FailedKernel {
     /// not known.
     pub address: u64,
     /// Threads that were at the place where it failed, with what each accessed
-    /// there: some of them may have been right, and registers may have changed
-    /// since. Empty where `address` is known.
+    /// there and shortly before: some of them may have been right, and registers may
+    /// have changed since. Empty where `address` is known.
     pub threads: Vec<FailedThread>,
 }
 

@@ -89,6 +89,7 @@ enum Origin {
     Lookup,
     Several,
     Unknown,
+    Shadow,
 }
 
 /// [`StaticObject`].
@@ -199,6 +200,7 @@ impl<'p> Names<'p> {
                 Provenance::Lookup => Origin::Lookup,
                 Provenance::Several => Origin::Several,
                 Provenance::Unknown => Origin::Unknown,
+                Provenance::Shadow => Origin::Shadow,
             },
             object: object.as_deref().map(Object::of),
             source: places
@@ -268,6 +270,7 @@ impl Site<'_> {
                 Origin::Lookup => Provenance::Lookup,
                 Origin::Several => Provenance::Several,
                 Origin::Unknown => Provenance::Unknown,
+                Origin::Shadow => Provenance::Shadow,
             },
             object: self.object.map(|object| Box::new(object.whole())),
             source,

@@ -17,7 +17,7 @@ pub struct Options {
     /// Accesses in loops are checked in each pass, and not before the loops.
     pub in_place: bool,
     /// Accesses to global memory are checked against shadow memory in place of
-    /// bounds, and no others are.
+    /// bounds, unless they are of objects whose bounds the text has.
     pub shadow: Option<Encoding>,
 }
 

@@ -62,6 +62,8 @@ pub enum Provenance {
     /// The analysis could not follow the pointer; the address itself is
     /// looked up at the access, which finds wild accesses only.
     Unknown,
+    /// No bounds: shadow memory of the address decides.
+    Shadow,
 }
 
 /// A place in the program's source, from `.loc` (PTX ISA, 11.5.4).

@@ -16,6 +16,10 @@ use model::{
 };
 use std::sync::Arc;
 
+/// How far from a block an address may be that was meant for it: as far as a redzone
+/// reaches at least.
+const BESIDE: u64 = model::layout::shadow::MIN_REDZONE;
+
 /// The heap that device-side `malloc` takes memory from.
 pub struct DeviceHeap {
     env: Arc<Env>,
@@ -66,6 +70,20 @@ impl DeviceHeap {
     pub(crate) fn block_at(&self, address: DeviceAddress) -> Option<Block> {
         let read = |at, bytes: &mut [u8]| self.env.driver().read(at, bytes).ok();
         self.metadata.heap()?.block_at(address, &read)
+    }
+
+    /// The block that holds an address, or else one that begins or ends so near to it that
+    /// the address was most likely computed from it.
+    pub(crate) fn block_beside(&self, address: DeviceAddress) -> Option<Block> {
+        let holding = self.block_at(address);
+        let distances = (0..=BESIDE.trailing_zeros()).map(|shift| 1u64 << shift);
+        let beside = || {
+            let places = distances.flat_map(|far| {
+                [address.0.wrapping_sub(far), address.0.wrapping_add(far)].map(DeviceAddress)
+            });
+            places.filter_map(|place| self.block_at(place)).next()
+        };
+        holding.or_else(beside)
     }
 
     /// The live block that a kernel's argument points into.

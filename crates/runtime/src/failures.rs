@@ -267,8 +267,9 @@ impl Failures {
         }
     }
 
-    /// The kernel with the first address that no live allocation holds, of those
-    /// that its threads may have accessed.
+    /// The kernel with the address that no live allocation holds, of those that its
+    /// threads may have accessed: the one that is nearest to an allocation. (What runs
+    /// far past the end of a buffer comes near the next one, too.)
     fn with_address(&self, mut kernel: FailedKernel) -> FailedKernel {
         if let Some(name) = original_name(&kernel.name) {
             kernel.name = name.to_owned();
@@ -280,7 +281,13 @@ impl Failures {
                 .read(|registry| registry.holding(address).is_some());
             is_placed(thread.address) && !holds
         };
-        if let Some(thread) = kernel.threads.iter().find(is_wrong) {
+        let distance = |thread: &&FailedThread| {
+            let address = DeviceAddress(thread.address);
+            self.memory
+                .read(|registry| findings::distance_to_placed(address, registry))
+        };
+        let threads = kernel.threads.iter().filter(is_wrong);
+        if let Some(thread) = threads.min_by_key(distance) {
             kernel.address = thread.address;
             kernel.stopped.thread = thread.thread;
         }

@@ -277,6 +277,33 @@ pub(crate) fn call_context(
     with_nearest(intended, address, registry)
 }
 
+/// How far an address is from a placed allocation, as the choice between two of them
+/// has it.
+fn distance(extent: Extent, address: DeviceAddress) -> u64 {
+    match relation(extent, address) {
+        Relation::Inside(_) => 0,
+        // A byte past the end is nearer than none. The gap behind an allocation is
+        // its own, but for what another has before it.
+        Relation::After(bytes) => bytes + 1,
+        Relation::Before(bytes) if bytes > MAPPING_GRANULE / 2 => bytes + PLACED_RESERVED,
+        Relation::Before(bytes) => bytes,
+    }
+}
+
+/// The live placed allocation that is nearest to an address.
+fn live_placed(address: DeviceAddress, registry: &Registry<Stack>) -> Option<&Entry<Stack>> {
+    let neighbours = registry.neighbours(address);
+    let both = neighbours.below.into_iter().chain(neighbours.above);
+    both.filter(|entry| is_placed(entry.allocation.extent.base.0))
+        .min_by_key(|entry| distance(entry.allocation.extent, address))
+}
+
+/// How far an address is from the nearest live placed allocation.
+pub(crate) fn distance_to_placed(address: DeviceAddress, registry: &Registry<Stack>) -> u64 {
+    let nearest = live_placed(address, registry);
+    nearest.map_or(u64::MAX, |entry| distance(entry.allocation.extent, address))
+}
+
 /// The allocation that an address is beside, or in, of those that lie at
 /// addresses of their own ([`model::layout::placed`]): freed ones too, because
 /// their addresses are not given out again. `None`: it is none of these
@@ -289,21 +316,8 @@ pub(crate) fn placed_near(
     if !is_placed(address.0) {
         return None;
     }
-    let distance = |extent: Extent| match relation(extent, address) {
-        Relation::Inside(_) => 0,
-        // A byte past the end is nearer than none. The gap behind an allocation is
-        // its own, but for what another has before it.
-        Relation::After(bytes) => bytes + 1,
-        Relation::Before(bytes) if bytes > MAPPING_GRANULE / 2 => bytes + PLACED_RESERVED,
-        Relation::Before(bytes) => bytes,
-    };
-    let neighbours = registry.neighbours(address);
-    let live = neighbours
-        .below
-        .into_iter()
-        .chain(neighbours.above)
-        .filter(|entry| is_placed(entry.allocation.extent.base.0))
-        .min_by_key(|entry| distance(entry.allocation.extent));
+    let distance = |extent: Extent| distance(extent, address);
+    let live = live_placed(address, registry);
     let freed = registry
         .all_freed()
         .filter(|freed| is_placed(freed.entry.allocation.extent.base.0))

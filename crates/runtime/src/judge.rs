@@ -22,7 +22,7 @@
 mod shadow;
 pub(crate) mod spaces;
 
-pub(crate) use shadow::{Around, by_address};
+pub(crate) use shadow::{Around, by_address, is_by_address};
 
 use crate::plan::PartPlan;
 use crate::roots::Root;

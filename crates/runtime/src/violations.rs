@@ -117,6 +117,13 @@ impl Violations {
                 .filter(|bounds| bounds.size > 0)
                 .find(|bounds| is_it(*bounds))
         };
+        if self.heap.holds(address) {
+            return match self.heap.block_beside(address) {
+                Some(block) if block.live => Around::Buffer(block.extent),
+                Some(block) => Around::FreedBlock(block.extent),
+                None => Around::Nothing,
+            };
+        }
         match self.shadow.at(address) {
             Some(placed) if placed.is_held => match live(&|bounds| bounds == placed.extent) {
                 Some(extent) => Around::Buffer(extent),
@@ -156,7 +163,7 @@ impl Violations {
             roots: launch.map(|launch| launch.roots.as_slice()),
             memory: self,
         };
-        let violations = match self.shadow.is_wanted() {
+        let violations = match judge::is_by_address(&part, record) {
             true => {
                 let roots = snapshot.roots.unwrap_or_default();
                 judge::by_address(&part, record, &|address| self.around(address, roots))

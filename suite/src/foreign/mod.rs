@@ -200,7 +200,7 @@ pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<Vec<Row>>
 }
 
 /// Only builds, and finds the size at which each program runs in a quarter of
-/// the time limit. Returns how many do.
+/// the time limit, at most two at a time on a GPU. Returns how many do.
 ///
 /// # Errors
 ///
@@ -208,9 +208,17 @@ pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<Vec<Row>>
 pub fn build_all(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<usize> {
     let work = Work::begin(options)?;
     let programs = selected(options)?;
-    // NVIDIA's OpenCL can stand still where several processes share a GPU.
-    let alone = Mutex::new(());
-    let one_at_a_time = options.api == Api::OpenCl && options.device == DeviceKind::Gpu;
+    // Processes that start on one GPU wait for each other, and then seem too slow; NVIDIA's
+    // OpenCL can stand still where several share a GPU.
+    let turns = [Mutex::new(()), Mutex::new(())];
+    let turn = || match (options.device, options.api) {
+        (DeviceKind::Gpu, Api::OpenCl) => Some(turns[0].lock()),
+        (DeviceKind::Gpu, Api::Cuda) => Some(match turns[0].try_lock() {
+            Ok(first) => Ok(first),
+            Err(_) => turns[1].lock(),
+        }),
+        (DeviceKind::Cpu | DeviceKind::Tenant, _) => None,
+    };
     let ready = crate::run::in_parallel(options.jobs, &programs, |program| {
         if work.is_over(options) {
             return Ok(false);
@@ -218,7 +226,7 @@ pub fn build_all(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<usi
         let said = match work.build(program)? {
             Err(reason) => Err(format!("not built: {reason}")),
             Ok(built) => {
-                let _turn = one_at_a_time.then(|| alone.lock());
+                let _turn = turn();
                 let arguments = work.runner.sized(program, &built)?;
                 arguments.ok_or_else(|| "too slow, or fails".to_owned())
             }

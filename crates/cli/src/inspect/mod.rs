@@ -383,5 +383,6 @@ fn bounds(provenance: Provenance) -> &'static str {
         Provenance::Lookup => "lookup",
         Provenance::Several => "several",
         Provenance::Unknown => "unknown",
+        Provenance::Shadow => "shadow",
     }
 }

@@ -1,4 +1,4 @@
-//! The instruction at an address, and which memory it accesses.
+//! The instructions at an address and before it, and which memory they access.
 
 use super::tables::{Kind, Tables};
 use super::{u32_at, u64_at};
@@ -6,6 +6,10 @@ use object::{Object, ObjectSection};
 
 /// Bytes of an instruction, from Volta on.
 const INSTRUCTION: u64 = 16;
+/// By how many instructions the one may be told late that failed: accesses end long after
+/// they begin, and the device tells where the warp was then. (Loops of PyTorch's reductions
+/// on an H200 are told at the sum, some twenty behind their four loads.)
+const LATE: u64 = 64;
 /// Sections of functions, before their names.
 const TEXT: &str = ".text.";
 
@@ -15,8 +19,9 @@ pub struct Place<'i> {
     pub function: &'i str,
     /// Bytes from the start of the function.
     pub offset: u64,
-    /// Its bits.
-    pub instruction: Option<[u64; 2]>,
+    /// Its bits, then those of the instructions before it, as far as the place of the
+    /// one that failed may be told too late.
+    pub instructions: Vec<[u64; 2]>,
 }
 
 /// A function as it lies in memory.
@@ -62,14 +67,16 @@ impl<'d> Images<'d> {
         };
         let function = self.functions.iter().find(holds)?;
         let offset = pc - function.address;
-        let bits = usize::try_from(offset).ok().and_then(|at| {
+        let bits = |before: u64| {
+            let at = usize::try_from(offset.checked_sub(before * INSTRUCTION)?).ok()?;
             let bytes = function.code.get(at..at + INSTRUCTION as usize)?;
             Some([u64_at(bytes, 0), u64_at(bytes, 8)])
-        });
+        };
+        let is_aligned = offset.is_multiple_of(INSTRUCTION);
         Some(Place {
             function: &function.name,
             offset,
-            instruction: bits.filter(|_| offset.is_multiple_of(INSTRUCTION)),
+            instructions: (0..=LATE).filter(|_| is_aligned).map_while(bits).collect(),
         })
     }
 }

@@ -14,9 +14,9 @@
 //!         └ contexts ─ modules ─ their images, relocated
 //! ```
 //!
-//! The driver does not write the address. It is computed from the instruction and
-//! the registers, which later instructions may have changed: what uses it must
-//! check whether it can be right.
+//! The driver does not write the address. It is computed from the instruction, or one
+//! before it, and the registers, which later instructions may have changed: what uses it
+//! must check whether it can be right.
 
 mod code;
 mod tables;
@@ -36,9 +36,9 @@ pub struct Fault {
     pub pc: u64,
     /// Its place in the function, in bytes, if that is known.
     pub offset: Option<u64>,
-    /// The address that it accesses by the registers of the thread, if it is a
-    /// known form of a load, a store or an atomic.
-    pub address: Option<u64>,
+    /// The addresses that it and the instructions before it access by the registers of
+    /// the thread, its own first; of known forms of loads, stores and atomics.
+    pub addresses: Vec<u64>,
 }
 
 /// A core dump that cannot be read.
@@ -90,8 +90,10 @@ pub fn faults(dump: &[u8]) -> Result<Vec<Fault>, CoreDumpError> {
                                 thread: [20, 24, 28].map(|at| u32_at(lane, at)),
                                 pc: stopped.pc,
                                 offset: place.as_ref().map(|place| place.offset),
-                                address: place.and_then(|place| {
-                                    code::accessed(place.instruction?, registers)
+                                addresses: place.map_or_else(Vec::new, |place| {
+                                    let all = place.instructions.into_iter();
+                                    all.filter_map(|one| code::accessed(one, registers))
+                                        .collect()
                                 }),
                             });
                         }

@@ -75,10 +75,8 @@ const LOAD: [u64; 2] = [0xffff_f804_0200_7981, 0x000e_a800_0c1e_1900];
 const ENTRY: u64 = 0x7f12_3400_0000;
 const PC: u64 = ENTRY + 32;
 
-fn image() -> Vec<u8> {
-    let mut code = vec![0; 48];
-    code[32..40].copy_from_slice(&LOAD[0].to_le_bytes());
-    code[40..48].copy_from_slice(&LOAD[1].to_le_bytes());
+fn image(code: &[u8]) -> Vec<u8> {
+    let code = code.to_vec();
     let text = Written {
         kind: 1,
         link: 0,
@@ -92,8 +90,16 @@ fn image() -> Vec<u8> {
 }
 
 /// A dump in which lanes 1 and 2 of a warp were stopped; a lane's R2 and R3 are
-/// its number, times 256, and 0x4100.
+/// its number, times 256, and 0x4100; R4 and R5 are 0x1000 and 0x5200.
 fn dump(row: usize) -> Vec<u8> {
+    let mut code = vec![0; 48];
+    code[32..40].copy_from_slice(&LOAD[0].to_le_bytes());
+    code[40..48].copy_from_slice(&LOAD[1].to_le_bytes());
+    dump_of(row, &code)
+}
+
+/// The same, of three instructions, of which the last was executed.
+fn dump_of(row: usize, code: &[u8]) -> Vec<u8> {
     const OWN: u32 = 0x8000_0000;
     let section = |kind, link, info, row: usize, bytes| Written {
         kind: OWN + kind,
@@ -167,10 +173,10 @@ fn dump(row: usize) -> Vec<u8> {
         section(15, 3, 1, row, [lane(0), lane(1), lane(2)].concat()),
     ];
     for number in 0..3 {
-        let registers = words(&[0, 0, number * 256, 0x4100], 1024);
+        let registers = words(&[0, 0, number * 256, 0x4100, 0x1000, 0x5200], 1024);
         sections.push(section(5, 4, number, 4, registers));
     }
-    sections.push(section(7, 0, 0, 0, image()));
+    sections.push(section(7, 0, 0, 0, image(code)));
     elf(&sections, b"\0")
 }
 
@@ -184,9 +190,21 @@ fn the_threads_of_a_stopped_warp_are_read_with_their_addresses() {
             assert_eq!((fault.block, fault.thread), ([5, 6, 7], [64 + lane, 1, 2]));
             assert_eq!((fault.pc, fault.offset), (PC, Some(32)));
             let address = 0x4100_0000_0000 + u64::from(lane) * 256 - 8;
-            assert_eq!(fault.address, Some(address));
+            assert_eq!(fault.addresses, [address]);
         }
     }
+}
+
+#[test]
+fn a_place_that_is_told_late_has_the_addresses_of_what_is_before_it() {
+    // Both loads of the code, and nothing before its start.
+    let mut code = [LOAD[0], LOAD[1], 0, 0].map(u64::to_le_bytes).concat();
+    let second = LOAD[0] & !(0xff << 24) | 4 << 24;
+    code.extend([second, LOAD[1]].map(u64::to_le_bytes).concat());
+    let dump = dump_of(48, &code);
+    let faults = faults(&dump).unwrap();
+    let own = 0x5200_0000_0000 + 0x1000 - 8;
+    assert_eq!(faults[0].addresses, [own, 0x4100_0000_0000 + 256 - 8]);
 }
 
 #[test]

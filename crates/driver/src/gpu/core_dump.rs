@@ -113,10 +113,11 @@ fn failed_kernel(faults: Vec<Fault>) -> Option<FailedKernel> {
         address: 0,
         threads: faults
             .iter()
-            .filter_map(|fault| {
-                Some(FailedThread {
+            .flat_map(|fault| {
+                let all = fault.addresses.iter();
+                all.map(|&address| FailedThread {
                     thread: at(fault),
-                    address: fault.address?,
+                    address,
                 })
             })
             .collect(),

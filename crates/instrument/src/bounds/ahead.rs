@@ -108,8 +108,10 @@ impl<'a> Emit<'_, '_, 'a> {
         let mut chosen: Vec<&Planned> = leaders.iter().collect();
         chosen.retain(|leader| is_ahead[leader.group as usize]);
         let is_near = |group: &Group| self.plan.near(self.analysis, group).is_some();
-        let looks_up =
-            self.plan.shadow.is_some() && chosen.iter().any(|leader| !is_near(group_of(leader)));
+        let looks_up = chosen.iter().any(|leader| {
+            let group = group_of(leader);
+            group.source == Source::Byte && !is_near(group)
+        });
         let is_worth_while = !chosen.is_empty() && chosen.len() * GAIN >= leaders.len();
         if !is_worth_while || chosen.len() > MOST {
             return None;
@@ -128,7 +130,7 @@ impl<'a> Emit<'_, '_, 'a> {
                 if group.proves == source {
                     let bounds = match self.plan.near(self.analysis, group) {
                         Some(root) => Bounds::Passed(root),
-                        None if self.plan.shadow.is_none() || is_found => Bounds::Own,
+                        None if group.source != Source::Byte || is_found => Bounds::Own,
                         None => Bounds::LookedUp,
                     };
                     is_found |= bounds == Bounds::LookedUp;

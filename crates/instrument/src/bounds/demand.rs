@@ -2,7 +2,7 @@
 //! registers, for registers whose root is only known at run time.
 
 use super::plan::{Base, Plan, Source};
-use super::source::has_bounds;
+use super::source::{has_bounds, is_of_text};
 use super::window::mapped_place;
 use analysis::{Analysis, Definition, Nameable, Origin, Root, RootId, Term, ValueId};
 
@@ -97,6 +97,7 @@ impl Plan {
             return;
         };
         let can_be_had = match kind {
+            _ if self.shadow.is_some() => is_of_text(analysis, nameable, root),
             Root::Variable { symbol } => nameable.holds(&analysis.code, symbol),
             _ => kind.is_global() || has_bounds(analysis, nameable, root),
         };

@@ -287,7 +287,8 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             Some(kept) => Op::Family(KEPT, kept),
             None => OUTSIDE,
         };
-        let (base, size) = match self.plan.shadow {
+        let by_shadow = self.plan.shadow.filter(|_| group.source == Source::Byte);
+        let (base, size) = match by_shadow {
             Some(_) => (Op::Constant(0), Op::Constant(0)),
             None => self.bounds_for(group, pointer, guard, out),
         };
@@ -295,7 +296,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             true => self.plan.near(self.analysis, group),
             false => None,
         };
-        match self.plan.shadow {
+        match by_shadow {
             _ if group.twin.is_some() => {}
             Some(encoding) => match tried {
                 Some(root) => {
@@ -481,6 +482,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                     low: group.low,
                     bytes,
                     alignment: group.needs,
+                    asks_heap: self.plan.asks_heap,
                 };
                 if checked.form() == shadow::Form::Many {
                     shadow::call(&pointer, group.low, &bytes, &outside, out);

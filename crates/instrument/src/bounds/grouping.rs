@@ -8,7 +8,6 @@ use super::window::{FailurePolicy, Window, failure_policy};
 use crate::error::Error;
 use crate::sites::{NewSite, Sites};
 use analysis::{Lost, Referent, ValueId};
-use model::layout::shadow::Encoding;
 use model::{AccessKind, Provenance, SiteId, Space};
 use ptx::table::{Access, Effect, Extent, Info, Predication, used_bytes};
 use ptx::{Mnemonic, OperandKind};
@@ -127,7 +126,7 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             return Ok(());
         }
         let provenance = match found.in_doubt {
-            _ if found.by_address => Provenance::Lookup,
+            _ if found.by_address => Provenance::Shadow,
             true => Provenance::Several,
             false => self.provenance(found.source, found.base),
         };
@@ -148,8 +147,6 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
     ) -> Result<Found<'x>, Left> {
         let window = match access.space {
             ptx::table::Space::Global | ptx::table::Space::Generic => None,
-            // Only global memory has a shadow.
-            _ if self.plan.shadow.is_some() => return Err(Left::Alone),
             space => Some(Window::of(space).ok_or(Left::Alone)?),
         };
         let generic = access.space == ptx::table::Space::Generic;
@@ -178,7 +175,7 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
                 Left::Alone
             });
         };
-        let by_address = self.plan.shadow.is_some();
+        let by_address = window.is_none() && self.is_by_address((base, source));
         let is_asked_for = match by_address {
             true => self.checked.global,
             false => self.is_asked_for(source, window),
@@ -211,7 +208,10 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             skipped,
             offset: address.offset,
             in_doubt: window.is_none() && self.is_in_doubt(base, source),
-            span: self.plan.shadow.map_or(GROUP_SPAN, Encoding::block),
+            span: match self.plan.shadow {
+                Some(encoding) if by_address => encoding.block(),
+                _ => GROUP_SPAN,
+            },
             by_address,
         })
     }

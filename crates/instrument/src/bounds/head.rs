@@ -4,6 +4,7 @@ use super::aligned::Aligned;
 use super::emit::Emit;
 use super::pieces::lookup;
 use super::plan::{Call, Source};
+use super::source::is_of_text;
 use super::text::*;
 use super::window::Window;
 use crate::parameters;
@@ -146,9 +147,10 @@ impl Emit<'_, '_, '_> {
         out.push_str("\n\t");
         self.declare(out);
         self.start(out);
-        // (Where no bounds are passed, shadow memory decides alone.)
+        // (Where no bounds are passed, shadow memory decides alone of parameters' buffers.)
         let has_bounds = self.plan.shadow.is_none() || self.plan.launch;
-        for root in sorted(&self.plan.needed).into_iter().filter(|_| has_bounds) {
+        let is_had = |root: &RootId| has_bounds || is_of_text(self.analysis, self.nameable, *root);
+        for root in sorted(&self.plan.needed).into_iter().filter(is_had) {
             if self.bounds_at_start(root, out).is_some() {
                 self.limits_of(root, out);
             }

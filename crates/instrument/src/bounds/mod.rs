@@ -1,8 +1,8 @@
 //! This pass checks every memory access against the bounds of the allocation or
 //! variable that its pointer was derived from; or, where [`Options::shadow`] asks
-//! for it, every access to global memory against shadow memory. What the check
-//! compares with is all that differs (`Source::Byte`): groups, sinks, records and
-//! proofs are the same.
+//! for it, every access to global memory against shadow memory, unless it is of an
+//! object whose bounds the text has. What the check compares with is all that
+//! differs (`Source::Byte`): groups, sinks, records and proofs are the same.
 //!
 //! Checks are part of the data flow, because branches are slower
 //! (measurements.md; cuCatch branches): check code compares, and keeps the site;
@@ -72,13 +72,10 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
     }
     reserve_names(source)?;
     let tag = support::tag_of(source);
-    let checked = match options.shadow {
-        // Other spaces have no shadow.
-        Some(_) => Checked {
-            global: options.checked.global,
-            ..Checked::NONE
-        },
-        None => options.checked,
+    let checked = Checked {
+        // A field has no shadow of its own.
+        fields: options.checked.fields && options.shadow.is_none(),
+        ..options.checked
     };
     let mut symbols = ModuleSymbols::of(&module);
     if !checked.fields {
@@ -253,6 +250,7 @@ impl<'x, 'a> Pass<'x, 'a> {
     /// Writes all versions of a function.
     fn function(&mut self, mut summary: FunctionSummary<'x, 'a>, declarations: &mut String) {
         let function = summary.function;
+        summary.plan.asks_heap = self.uses_device_heap;
         let checked = summary.changes();
         self.helpers_needed |= checked;
         if function.is_entry {

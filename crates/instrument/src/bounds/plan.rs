@@ -218,6 +218,9 @@ pub(super) struct Plan {
     pub(super) shadow: Option<Encoding>,
     /// The launch parameter has the window of shadow memory.
     pub(super) takes_window: bool,
+    /// Addresses may be of the device heap, where shadow memory decides about others. The
+    /// caller sets this.
+    pub(super) asks_heap: bool,
 }
 
 impl Plan {

@@ -3,6 +3,7 @@
 
 use super::emit::Emit;
 use super::pieces::{limit, lookup, outside_only, reg};
+use super::source::is_of_text;
 use super::text::*;
 use super::window::mapped_place;
 use crate::patch::line;
@@ -224,7 +225,13 @@ impl<'a> Emit<'_, '_, 'a> {
         let anything = (Op::Constant(0), Op::Constant(UNBOUNDED));
         match (self.analysis.provenance.origin_of(term), term) {
             (Origin::Pointer { root, .. }, _) if self.plan.needed.contains(&root) => {
-                self.root_bounds(root)
+                // (Where shadow memory decides, bounds of parameters are for others.)
+                let is_carried =
+                    self.plan.shadow.is_none() || is_of_text(self.analysis, self.nameable, root);
+                match is_carried {
+                    true => self.root_bounds(root),
+                    false => anything,
+                }
             }
             (Origin::Several { .. }, Term::Value(value)) => {
                 let register = self.analysis.ssa.value(value).map(|v| v.register);

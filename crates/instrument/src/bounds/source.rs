@@ -80,6 +80,22 @@ impl Planner<'_, '_, '_> {
         }
     }
 
+    /// Whether a global or generic address is checked by its shadow: where that
+    /// decides, any but that of an object whose bounds the text has, which lies
+    /// among others in memory that is addressable as a whole.
+    pub(super) fn is_by_address(&self, (base, source): (Base, Source)) -> bool {
+        self.plan.shadow.is_some()
+            && match source {
+                Source::Declared(_) => false,
+                Source::Root(root) => !self.is_of_text(root) || self.is_in_doubt(base, source),
+                _ => true,
+            }
+    }
+
+    fn is_of_text(&self, root: RootId) -> bool {
+        is_of_text(self.analysis, self.nameable, root)
+    }
+
     /// The bounds for an address in a space of its own.
     pub(super) fn source_in(
         &self,
@@ -116,7 +132,8 @@ impl Planner<'_, '_, '_> {
                         }
                     }
                     Origin::Pointer { root, .. }
-                        if is_found_on_device(self.analysis, provenance.root(root)) =>
+                        if is_found_on_device(self.analysis, provenance.root(root))
+                            && self.plan.shadow.is_none() =>
                     {
                         Source::Root(root)
                     }
@@ -209,6 +226,23 @@ impl Planner<'_, '_, '_> {
                 _ => Provenance::Lookup,
             },
         }
+    }
+}
+
+/// Whether the module's text has the bounds of a root, wherever it lies, so that nothing
+/// is looked up.
+pub(super) fn is_of_text(
+    analysis: &Analysis<'_, '_>,
+    nameable: &Nameable<'_, '_>,
+    root: RootId,
+) -> bool {
+    match analysis.provenance.root(root) {
+        Some(Root::Variable { symbol }) => {
+            nameable.holds(&analysis.code, symbol)
+                && super::emit::constant_size(analysis, root).is_some()
+        }
+        Some(Root::Field { .. }) => false,
+        _ => has_bounds(analysis, nameable, root),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The function that checks accesses to any number of blocks.
 
 use crate::protocol::{BLOCKS, LOOKUP};
+use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
 use model::layout::placed::PLACED_BASE;
 use model::layout::shadow::{Encoding, SHADOW_BASE, SHADOW_WINDOW, TESTED_BITS, UNIT_SHIFT};
 
@@ -44,6 +45,23 @@ pub(crate) fn function(encoding: Encoding) -> String {
 	@%__rf_q bra $__rf_bad;
 	mov.b64 %__rf_a, {SHADOW_WINDOW};
 	ld.global.v4.b32 {{%__rf_x, %__rf_y, %__rf_z, %__rf_n}}, [%__rf_a];
+	sub.s64 %__rf_o, %__rf_p, {HEAP_BASE};
+	setp.ge.u64 %__rf_q, %__rf_o, {HEAP_RESERVED};
+	@%__rf_q bra $__rf_next;
+	{{
+	.param .b64 __ringfence_0;
+	.param .align 8 .b8 __ringfence_1[16];
+	st.param.b64 [__ringfence_0], %__rf_p;
+	call (__ringfence_1), {LOOKUP}, (__ringfence_0);
+	ld.param.b64 %__rf_o, [__ringfence_1];
+	ld.param.b64 %__rf_a, [__ringfence_1+8];
+	}}
+	sub.s64 %__rf_o, %__rf_p, %__rf_o;
+	min.u64 %__rf_o, %__rf_o, %__rf_a;
+	sub.s64 %__rf_a, %__rf_a, %__rf_o;
+	setp.gt.u64 %__rf_q, %__rf_s, %__rf_a;
+	@%__rf_q bra $__rf_bad;
+	bra $__rf_fine;
 $__rf_next:
 	shr.u64 %__rf_a, %__rf_p, {UNIT_SHIFT};
 	cvt.u32.u64 %__rf_w, %__rf_a;

@@ -10,6 +10,10 @@
 //! if `v < l`, unless the last byte is the first of its block. Then it is outside if
 //! `v < l + 1`, but one byte alone has no value, and is looked up.
 //!
+//! Blocks of the device heap have no shadow: they are smaller than any block of it. Of
+//! an address there, the block that holds it is looked up; modules that neither
+//! allocate nor free do not look.
+//!
 //! Only the first byte's unit is compared with what is covered: the shadow byte
 //! behind a covered one is mapped (`model::layout::shadow`).
 
@@ -20,6 +24,7 @@ use crate::protocol::register::{
 };
 use crate::protocol::{BLOCKS, LABEL_PREFIX, LOOKUP};
 use model::layout::LAUNCH_PARAMETER;
+use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
 use model::layout::placed::PLACED_BASE;
 use model::layout::shadow::{Encoding, SHADOW_BASE, SHADOW_WINDOW, UNIT_SHIFT};
 use ptx::Guard;
@@ -36,6 +41,8 @@ pub(crate) struct Checked {
     /// The pointer plus `.1` is a multiple of `.0`, a power of two, or the access
     /// faults.
     pub(crate) alignment: (u64, i64),
+    /// It may be in a block of the device heap.
+    pub(crate) asks_heap: bool,
 }
 
 /// How many blocks an access may touch, which is the form of its check.
@@ -152,6 +159,37 @@ pub(crate) fn check(
         ),
         None => line!(out, "setp.{compare}.u32 {outside}, {BYTE}, {LAST};"),
     }
+    if checked.asks_heap {
+        or_in_heap(checked, pointer, guard, outside, label, out);
+    }
+}
+
+/// Decides anew about an address of the device heap.
+fn or_in_heap(
+    checked: &Checked,
+    pointer: &dyn Display,
+    guard: Option<Guard<'_>>,
+    outside: &dyn Display,
+    label: u32,
+    out: &mut String,
+) {
+    let (below, units) = heap_units();
+    line!(out, "add.s32 {PLACED_UNIT}, {PLACED_UNIT}, {below};");
+    line!(out, "setp.ge.u32 {COVERED}, {PLACED_UNIT}, {units};");
+    line!(out, "@{COVERED} bra {LABEL_PREFIX}elsewhere{label};");
+    call(pointer, checked.low, &checked.bytes, outside, out);
+    if let Some(guard) = guard {
+        outside_only(outside, guard.register, guard.negated, out);
+    }
+    line!(out, "{LABEL_PREFIX}elsewhere{label}:");
+}
+
+/// How many units the device heap begins before placed allocations, and how many it has.
+const fn heap_units() -> (u64, u64) {
+    (
+        (PLACED_BASE - HEAP_BASE) >> UNIT_SHIFT,
+        HEAP_RESERVED >> UNIT_SHIFT,
+    )
 }
 
 /// Clears a verdict where `predicate` is false (or, if negated, where it is

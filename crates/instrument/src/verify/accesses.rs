@@ -95,9 +95,8 @@ pub(super) fn duty(subject: &Subject<'_, '_>, input: &Input<'_, '_, '_>) -> Opti
     let is_generic = access.space == Space::Generic;
     let duty = match access.space {
         Space::Global | Space::Generic if input.shadow.is_some() => {
-            Duty::Address(extents::of_shadow(input, reference)?)
+            Duty::Address(extents::of_shadow(input, reference, is_generic)?)
         }
-        _ if input.shadow.is_some() => return None,
         Space::Global | Space::Generic => {
             Duty::Address(extents::of_address(input, reference, is_generic)?)
         }

@@ -17,6 +17,7 @@ use crate::protocol::register::{
 use crate::protocol::{BLOCKS, LABEL_PREFIX, NAME_PREFIX};
 use analysis::{Root, RootId};
 use model::layout::LAUNCH_PARAMETER;
+use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
 use model::layout::placed::PLACED_BASE;
 use model::layout::shadow::{Encoding, LAUNCH_WINDOW, SHADOW_BASE, SHADOW_WINDOW};
 
@@ -187,7 +188,7 @@ impl State {
         let from = near.as_ref().map_or(at, |near| near.end);
         let mut read = self
             .many(from, input)
-            .or_else(|| in_line(encoding, from, input.new))?;
+            .or_else(|| in_line((encoding, input.has_heap), from, input.new))?;
         if let Some(near) = near {
             self.ends_near(&near, &mut read, input.new)?;
         }
@@ -439,8 +440,41 @@ fn shifted(text: &str, at: u32) -> Option<(Text, i64, Option<Text>, u32)> {
     Some((pointer, low, Some(OFFSET.to_owned()), end))
 }
 
-/// A check of one or two blocks.
-fn in_line(encoding: Encoding, at: u32, text: &str) -> Option<Read> {
+/// Decides anew about addresses of the device heap, which have no shadow.
+fn in_heap(
+    (predicate, guard): (&str, Option<&str>),
+    (pointer, low, bytes): (&str, i64, u64),
+    label: &str,
+) -> String {
+    let below = (PLACED_BASE - HEAP_BASE) >> 16;
+    let units = HEAP_RESERVED >> 16;
+    let [zero, one, two] = [0, 1, 2].map(|n| format!("{NAME_PREFIX}{n}"));
+    let (add, first) = match low {
+        0 => (String::new(), pointer),
+        _ => (format!("add.s64 {OFFSET}, {pointer}, {low};"), OFFSET),
+    };
+    let under = guard.map_or(String::new(), |guard| {
+        only_under(predicate, &format!("@{guard}"))
+    });
+    format!(
+        "add.s32 {PLACED_UNIT}, {PLACED_UNIT}, {below}; setp.ge.u32 {COVERED}, {PLACED_UNIT}, {units}; \
+         @{COVERED} bra {label}; {add} {{ .param .b64 {zero}, {one}; .param .b32 {two}; \
+         st.param.b64 [{zero}], {first}; st.param.b64 [{one}], {bytes}; \
+         call ({two}), {BLOCKS}, ({zero}, {one}); ld.param.b32 {BYTE}, [{two}]; }} \
+         setp.ne.u32 {predicate}, {BYTE}, 0; {under} {label}: "
+    )
+}
+
+/// The label of a jump over what decides about addresses of the device heap.
+fn label_elsewhere(text: &str, at: u32) -> Option<&str> {
+    let rest = text.get(at as usize..)?;
+    let jump = format!("@{COVERED} bra ");
+    let label = operand(text, at + (rest.find(&jump)? + jump.len()) as u32);
+    label.starts_with(LABEL_PREFIX).then_some(label)
+}
+
+/// A check of one or two blocks; of blocks of the device heap, too, if there may be any.
+fn in_line((encoding, has_heap): (Encoding, bool), at: u32, text: &str) -> Option<Read> {
     let (pointer, low, first, mut from) = shifted(text, at)?;
     let (pointer, first) = match first {
         Some(first) => (pointer, first),
@@ -486,7 +520,16 @@ fn in_line(encoding: Encoding, at: u32, text: &str) -> Option<Read> {
         from = reads(text, from, single(&first, less, &label))?;
         asks = true;
     }
-    let (predicate, guard, end) = compared(text, from, compare)?;
+    let (predicate, guard, mut end) = compared(text, from, compare)?;
+    if has_heap {
+        let label = label_elsewhere(text, end)?;
+        let about = (pointer.as_str(), low, less + 1);
+        end = reads(
+            text,
+            end,
+            in_heap((&predicate, guard.as_deref()), about, label),
+        )?;
+    }
     Some(Read {
         pointer,
         low,

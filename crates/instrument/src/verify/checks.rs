@@ -355,7 +355,8 @@ impl State {
     fn fixed_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
         if self.twice.is_read() {
             let end = self.first_copy_code(at, input);
-            return end.or_else(|| self.shadow_code(at, input));
+            let end = end.or_else(|| self.shadow_code(at, input));
+            return end.or_else(|| self.unless_null_code(at, input));
         }
         if let Some(end) = self.target_code(at, input) {
             return Some(end);

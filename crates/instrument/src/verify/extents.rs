@@ -2,7 +2,7 @@
 //! it was derived from, by the analysis of the program.
 
 use super::checks::{Input, State, Text};
-use super::facts::{constant_size, has_bounds, is_found_on_device, reaches};
+use super::facts::{constant_size, has_bounds, is_found_on_device, is_of_text, reaches};
 use super::verdicts::Verdict;
 use super::written::{number, root};
 use crate::protocol::family::{IN_SPACE, IN_SPACE_WIDE, SHADOW_BASE, SHADOW_SIZE};
@@ -83,8 +83,22 @@ pub(super) fn of_address(
     }
 }
 
-/// That shadow memory decides, unless an address is in a space that has none.
-pub(super) fn of_shadow(input: &Input<'_, '_, '_>, reference: &Reference) -> Option<Owed> {
+/// That shadow memory decides, unless an address is in a space that has none, or of an
+/// object whose bounds the text has.
+pub(super) fn of_shadow(
+    input: &Input<'_, '_, '_>,
+    reference: &Reference,
+    is_generic: bool,
+) -> Option<Owed> {
+    let owed = of_address(input, reference, is_generic);
+    let is_of_text = |owed: &Owed| match owed.extent {
+        Extent::Symbol(_) => true,
+        Extent::Root(root) => !owed.in_doubt && is_of_text(input.analysis, &input.nameable, root),
+        _ => false,
+    };
+    if let Some(owed) = owed.filter(is_of_text) {
+        return Some(owed);
+    }
     let has_one = match reference.referent {
         Referent::Symbol(id, _) => {
             input.analysis.code.symbols[id.0 as usize].space == SymbolSpace::Global
@@ -131,6 +145,9 @@ pub(super) fn in_window(
                 let kind = analysis.provenance.root(root);
                 let place = analysis.place(root);
                 let is_global = kind.is_some_and(Root::is_global);
+                if input.shadow.is_some() && !is_of_text(analysis, &input.nameable, root) {
+                    return block;
+                }
                 if !is_global && has_bounds(analysis, &input.nameable, root) {
                     let is_elsewhere = place.is_some_and(|place| !reaches(space, place.space));
                     return (!is_elsewhere).then_some(Extent::Root(root));

@@ -207,6 +207,20 @@ pub(super) fn has_bounds(
     }
 }
 
+/// Whether nothing need be looked up for the bounds of a root, wherever it lies.
+pub(super) fn is_of_text(
+    analysis: &Analysis<'_, '_>,
+    nameable: &Nameable<'_, '_>,
+    root: RootId,
+) -> bool {
+    let is_known = match analysis.provenance.root(root) {
+        Some(Root::Variable { .. }) => constant_size(analysis, root).is_some(),
+        Some(Root::KernelParameter { .. } | Root::Lookup { .. } | Root::Field { .. }) => false,
+        _ => true,
+    };
+    is_known && has_bounds(analysis, nameable, root)
+}
+
 /// The size of a root, if it is fixed in the module's text.
 pub(super) fn constant_size(analysis: &Analysis<'_, '_>, root: RootId) -> Option<u64> {
     match analysis.provenance.root(root)? {

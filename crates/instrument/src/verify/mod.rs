@@ -43,9 +43,10 @@
 //! 10. **The tables fit** ([`verify_output`]): there is a site for each check,
 //!     and the bounds that the host passes are those that kernels take.
 //!
-//! Where accesses are checked against shadow memory, 3 is about all accesses
-//! that name global memory or no space, and in place of 5 and 6 the shadow bytes
-//! of all blocks with bytes of the access decide (`blocks`); unless all its bytes
+//! Where accesses are checked against shadow memory, 5 and 6 are about objects
+//! whose bounds the text has. Of all other accesses that name global memory or no
+//! space, the shadow bytes of all blocks with their bytes decide (`blocks`), or the
+//! block of the device heap, where the module has one; unless all their bytes
 //! are in the buffer of a pointer parameter, whose bounds the host passes. Code
 //! that is written twice may leave out, without a record, what is in no such
 //! buffer, if the same code with its checks is then executed (`again`).
@@ -192,7 +193,7 @@ fn fits_sites(entry: &EntryPlan, unchecked: Option<&[u32]>, done: &Instrumented)
 }
 
 /// As [`verify`], of text whose accesses to global memory are checked against
-/// shadow memory, and no others.
+/// shadow memory, unless they are of objects whose bounds the text has.
 ///
 /// # Errors
 /// All that is wrong, in text order.

@@ -142,7 +142,7 @@ impl State {
 
     /// Code that takes null pointers out of a verdict where another check has
     /// failed before: its record stays.
-    fn unless_null_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
+    pub(super) fn unless_null_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
         let text = input.new;
         let after = reads(text, at, format_args!("setp.ge.u64 {OTHER},"))?;
         let pointer = word(text, after).trim_end_matches(',');

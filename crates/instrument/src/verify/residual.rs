@@ -104,9 +104,9 @@ fn query(
     }?;
     let (_, offset) = subject.address()?;
     let (skipped, bytes) = subject.used(input)?;
-    let needed = match input.shadow {
-        Some(_) => 1,
-        None => u64::from(access.alignment),
+    let needed = match duty {
+        Duty::Address(owed) if owed.extent == Extent::Shadow => 1,
+        _ => u64::from(access.alignment),
     };
     let query = Query {
         instruction: index as u32,

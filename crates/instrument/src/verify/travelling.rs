@@ -3,12 +3,12 @@
 
 use super::Errors;
 use super::checks::{Input, State, Text};
-use super::facts::{has_bounds, made_by, name_of};
+use super::facts::{has_bounds, is_of_text, made_by, name_of};
 use super::roots::under;
 use super::written::reads;
 use crate::protocol::family::{SHADOW_BASE, SHADOW_SIZE};
 use crate::protocol::register::{OTHER, OUTSIDE, SCRATCH, SCRATCH2};
-use analysis::{Definition, Expr, Origin, Term, ValueId};
+use analysis::{Definition, Expr, Origin, RootId, Term, ValueId};
 use model::layout::UNBOUNDED;
 use ptx::OperandKind;
 use rustc_hash::FxHashSet;
@@ -48,7 +48,7 @@ impl State {
         let anything = || ("0".to_owned(), UNBOUNDED.to_string());
         let analysis = input.analysis;
         let bounds = match (analysis.provenance.origin_of(term), term) {
-            (Origin::Pointer { root, .. }, _) if has_bounds(analysis, &input.nameable, root) => {
+            (Origin::Pointer { root, .. }, _) if travels(input, root) => {
                 self.root_bounds(root, input)
             }
             (Origin::Several { .. }, Term::Value(value)) => {
@@ -156,9 +156,7 @@ impl State {
             for term in analysis.carried(expr) {
                 match (analysis.provenance.origin_of(term), term) {
                     (Origin::Several { .. }, Term::Value(value)) => self.roots.carried.push(value),
-                    (Origin::Pointer { root, .. }, _)
-                        if has_bounds(analysis, &input.nameable, root) =>
-                    {
+                    (Origin::Pointer { root, .. }, _) if travels(input, root) => {
                         self.roots.used.insert(root.0);
                     }
                     _ => {}
@@ -181,6 +179,14 @@ impl State {
                 );
             }
         }
+    }
+}
+
+/// Whether the bounds of a root go with values that may be of it.
+fn travels(input: &Input<'_, '_, '_>, root: RootId) -> bool {
+    match input.shadow {
+        Some(_) => is_of_text(input.analysis, &input.nameable, root),
+        None => has_bounds(input.analysis, &input.nameable, root),
     }
 }
 

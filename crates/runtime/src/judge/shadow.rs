@@ -4,7 +4,7 @@
 use super::{Violation, global};
 use crate::plan::PartPlan;
 use model::layout::Record;
-use model::{DeviceAddress, Extent, Rule, SiteId};
+use model::{DeviceAddress, Extent, Provenance, Rule, SiteId};
 
 /// What is at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +17,16 @@ pub(crate) enum Around {
     Unpoisoned(Extent),
     /// Memory that was freed, or one of its redzones.
     Freed,
+    /// A block of the device heap that a kernel has freed, perhaps since.
+    FreedBlock(Extent),
     /// Nothing that is known.
     Nothing,
+}
+
+/// Whether shadow memory decided about a record's check.
+pub(crate) fn is_by_address(part: &PartPlan, record: &Record) -> bool {
+    let mut sites = part.group(SiteId(record.site));
+    sites.any(|site| site.provenance == Provenance::Shadow)
 }
 
 /// The accesses of a record's check that break a rule: those with a byte that
@@ -57,10 +65,17 @@ fn violation<'a>(
     };
     let states = [around(address), around(last)];
     let buffer = states.iter().find_map(|state| match state {
-        Around::Buffer(extent) | Around::Poisoned(extent) | Around::Unpoisoned(extent) => {
-            Some(*extent)
-        }
+        Around::Buffer(extent)
+        | Around::Poisoned(extent)
+        | Around::Unpoisoned(extent)
+        | Around::FreedBlock(extent) => Some(*extent),
         Around::Freed | Around::Nothing => None,
+    });
+    // What leaves a block was wrong before the block was freed, too.
+    let is_freed = states.iter().any(|state| match state {
+        Around::Freed => true,
+        Around::FreedBlock(extent) => holds(*extent),
+        _ => false,
     });
     let is_poisoned = states.iter().any(|state| match state {
         Around::Poisoned(_) => true,
@@ -69,7 +84,7 @@ fn violation<'a>(
     });
     let (rule, bounds) = match buffer {
         Some(extent) if is_poisoned && holds(extent) => (Rule::UseAfterPoison, extent),
-        _ if freed_since || states.contains(&Around::Freed) => (Rule::UseAfterFree, nothing),
+        _ if freed_since || is_freed => (Rule::UseAfterFree, nothing),
         // How far it goes, only the device knew.
         Some(extent) if holds(extent) && !site.width_at_run_time => return None,
         Some(extent) => (global(site.kind), extent),
@@ -96,6 +111,11 @@ mod tests {
         size: 100,
     };
 
+    const BLOCK: Extent = Extent {
+        base: DeviceAddress(0x4000),
+        size: 72,
+    };
+
     fn judged(sites: &[AccessSite], address: u64) -> Vec<(u32, Rule)> {
         let part = PartPlan::new(1, sites.to_vec());
         let record = Record {
@@ -108,6 +128,7 @@ mod tests {
             0x1010..0x1018 => Around::Unpoisoned(BUFFER),
             0xe00..0x1200 => Around::Buffer(BUFFER),
             0x2000..0x3000 => Around::Freed,
+            0x4000..0x4100 => Around::FreedBlock(BLOCK),
             _ => Around::Nothing,
         };
         let found = by_address(&part, &record, &around);
@@ -118,7 +139,7 @@ mod tests {
     fn the_accesses_of_a_group_are_judged_one_by_one() {
         let site = |id, kind, offset| AccessSite {
             kind,
-            ..crate::tests::fake::site(id, 1, offset, model::Provenance::Lookup)
+            ..crate::tests::fake::site(id, 1, offset, Provenance::Shadow)
         };
         let sites = [site(1, AccessKind::Read, 0), site(2, AccessKind::Write, 4)];
         let (read, write) = (Rule::GlobalOutOfBoundsRead, Rule::GlobalOutOfBoundsWrite);
@@ -134,6 +155,9 @@ mod tests {
         assert_eq!(judged(&sites, 0x1006), [(1, poison), (2, poison)]);
         // Poisoned then, and not any more.
         assert_eq!(judged(&sites, 0x1010), [(1, poison)]);
+        // In a block that was freed, and past its end, which was wrong before that.
+        assert_eq!(judged(&sites, 0x4000), [(1, freed), (2, freed)]);
+        assert_eq!(judged(&sites, 0x4000 + 68), [(1, freed), (2, write)]);
         let invalid = Rule::InvalidPointer;
         assert_eq!(judged(&sites, 0x9000), [(1, invalid), (2, invalid)]);
     }
