@@ -20,6 +20,9 @@ pub struct Planted {
     /// The program for it (`bench/torch/planted.py`).
     #[arg(long)]
     script: PathBuf,
+    /// Cases at a time: nothing is timed.
+    #[arg(long, default_value_t = 4)]
+    jobs: usize,
 }
 
 /// Flat numbers of `gpu-planted.json`.
@@ -77,9 +80,6 @@ struct Program<'x> {
     has_cache: bool,
 }
 
-/// Cases at a time: nothing is timed.
-const AT_ONCE: usize = 4;
-
 /// Runs all cases and writes the results.
 ///
 /// # Errors
@@ -114,7 +114,7 @@ pub fn measure(planted: &Planted) -> Result<()> {
         }
     }
     let mut rows = Vec::new();
-    for some in tasks.chunks(AT_ONCE) {
+    for some in tasks.chunks(planted.jobs.max(1)) {
         let results: Vec<Result<Row>> = std::thread::scope(|scope| {
             let started: Vec<_> = some
                 .iter()

@@ -30,7 +30,7 @@ struct Summary {
     memory_percent: f64,
     /// Redzones, likewise.
     redzone_percent: f64,
-    /// How many percent more memory the largest buffers of the rows take.
+    /// How many percent more memory the largest buffers of the rows take with redzones.
     large_memory_percent: f64,
     /// Of a pair of cudaMalloc and cudaFree of 4 KiB, native, in microseconds.
     native_allocate_us: f64,
@@ -57,7 +57,8 @@ struct Kernel {
 enum Row {
     Kernel(Kernel),
     /// Buffers of one size: bytes of memory that each takes, natively and by the
-    /// percentage of a redzone.
+    /// percentage of a redzone. (No kernel is launched meanwhile, before which shadow
+    /// memory would be mapped.)
     Memory {
         buffer: u64,
         native_bytes: f64,

@@ -69,8 +69,9 @@ pub fn gpu_shadow(results: &Value) -> Result<String> {
         out += &table;
         let _ = writeln!(
             out,
-            "\nBytes of the device's memory that a buffer takes, shadow memory included. Of the largest, \
-             it is {:.2} % more than natively.",
+            "\nBytes of the device's memory that a buffer takes with its redzones; those of the largest take {:.2} % more \
+             than natively. Shadow memory comes to that when a kernel is launched: 2 MiB for 512 MiB of addresses, \
+             those of redzones among them.",
             number(summary, "large_memory_percent")?
         );
     }
