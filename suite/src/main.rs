@@ -140,8 +140,8 @@ struct ForeignArguments {
     #[arg(long, default_value = "")]
     commit: String,
     /// Only these variants, with commas between: no-check, default, verify,
-    /// prove-off, watch; of OpenCL programs: default, host-checker,
-    /// device-checker.
+    /// prove-off, watch, shadow, shadow-checked, pages; of OpenCL programs:
+    /// default, host-checker, device-checker.
     #[arg(long, value_delimiter = ',')]
     variants: Vec<String>,
     /// How often programs repeat their work at most, where an argument sets it.

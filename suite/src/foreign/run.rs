@@ -48,6 +48,25 @@ pub const VARIANTS: &[Variant] = &[
         name: "watch",
         options: &["--protect", "canary,watch"],
     },
+    Variant {
+        name: "shadow",
+        options: &["--protect", "shadow"],
+    },
+    Variant {
+        name: "shadow-checked",
+        options: &[
+            "--protect",
+            "shadow",
+            "--prove",
+            "off",
+            "--shadow-encoding",
+            "128",
+        ],
+    },
+    Variant {
+        name: "pages",
+        options: &["--protect", "pages"],
+    },
 ];
 
 /// All variants of OpenCL programs: canaries, verified by whichever is faster,
