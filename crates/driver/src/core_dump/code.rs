@@ -6,9 +6,9 @@ use object::{Object, ObjectSection};
 
 /// Bytes of an instruction, from Volta on.
 const INSTRUCTION: u64 = 16;
-/// By how many instructions the one may be told late that failed: accesses end long after
-/// they begin, and the device tells where the warp was then. (Loops of PyTorch's reductions
-/// on an H200 are told at the sum, some twenty behind their four loads.)
+/// By how many instructions the one may be told late that failed, as far as it is looked
+/// for: accesses end long after they begin, and the device tells where the warp was then.
+/// How late that can be, nothing says.
 const LATE: u64 = 64;
 /// Sections of functions, before their names.
 const TEXT: &str = ".text.";
