@@ -84,14 +84,16 @@ if [ "$what" = opencl ] || [ "$what" = bench ] || [ "$what" = all ]; then
         --commit "$(cat "$here/commit")"
 fi
 
-# Runs one bench of CUDA programs: its name here, its command, its results, and
-# the seconds that it may take.
+# Runs one bench of CUDA programs: its name here, its command, its results, the
+# seconds that it may take, and further options.
 bench() {
     [ "$what" = "$1" ] || [ "$what" = bench ] || [ "$what" = all ] || return
-    timeout --kill-after=10 "$4" "$here/ringfence-bench" "$2" --programs "$here" \
-        --ringfence "$here/ringfence" --json "$out/$3" --commit "$(cat "$here/commit")"
+    local command=$2 json=$3 seconds=$4
+    shift 4
+    timeout --kill-after=10 "$seconds" "$here/ringfence-bench" "$command" --programs "$here" \
+        --ringfence "$here/ringfence" --json "$out/$json" --commit "$(cat "$here/commit")" "$@"
     code=$?
-    [ $code = 124 ] && echo "the bench $2 ran out of time"
+    [ $code = 124 ] && echo "the bench $command ran out of time"
     [ $code = 0 ] || status=1
 }
 
@@ -104,40 +106,22 @@ bench shadow shadow gpu-shadow.json 300
 bench heap heap gpu-heap.json 120
 bench watch watch gpu-watch.json 240
 
-# The options for steps of training in PyTorch.
-torch=
-if python3 -c 'import torch' 2> /dev/null; then
-    torch="--python $(command -v python3) --steps $here/steps.py"
-fi
-
-# The same, of a bench that measures such steps, too.
-bench_with_torch() {
-    [ "$what" = "$1" ] || [ "$what" = bench ] || [ "$what" = all ] || return
-    [ -n "$torch" ] || echo "python3 has no PyTorch: no steps of training are measured"
-    # shellcheck disable=SC2086 # two options, or none
-    timeout --kill-after=10 "$4" "$here/ringfence-bench" "$2" --programs "$here" \
-        --ringfence "$here/ringfence" --json "$out/$3" --commit "$(cat "$here/commit")" $torch
-    code=$?
-    [ $code = 124 ] && echo "the bench $2 ran out of time"
-    [ $code = 0 ] || status=1
-}
-
-bench_with_torch host host gpu-host.json 420
-bench_with_torch pages pages gpu-pages.json 480
-bench canary canary gpu-canary.json 240
-
-if [ "$what" = planted ] || [ "$what" = bench ] || [ "$what" = all ]; then
-    if [ -n "$torch" ]; then
-        timeout --kill-after=10 420 "$here/ringfence-bench" planted --programs "$here" \
-            --ringfence "$here/ringfence" --json "$out/gpu-planted.json" --commit "$(cat "$here/commit")" \
-            --python "$(command -v python3)" --script "$here/planted.py"
-        code=$?
-        [ $code = 124 ] && echo "the bench planted ran out of time"
-        [ $code = 0 ] || status=1
+# Options of the benches that use PyTorch, where there is one.
+steps=() planted=()
+case $what in
+host | pages | planted | bench | all)
+    if python3 -c 'import torch' 2> /dev/null; then
+        steps=(--python "$(command -v python3)" --steps "$here/steps.py")
+        planted=(--python "$(command -v python3)" --script "$here/planted.py")
     else
-        echo "python3 has no PyTorch: wrong sizes in calls of libraries are not planted"
+        echo "python3 has no PyTorch: no steps of training are measured, and no wrong sizes planted"
     fi
-fi
+    ;;
+esac
+bench host host gpu-host.json 420 "${steps[@]}"
+bench pages pages gpu-pages.json 480 "${steps[@]}"
+bench canary canary gpu-canary.json 240
+[ ${#planted[@]} = 0 ] || bench planted planted gpu-planted.json 420 "${planted[@]}"
 
 if [ "$what" = soak ]; then
     seconds=${SOAK:-480}

@@ -3,7 +3,7 @@
 
 use crate::options::Options;
 use crate::training::{self, Training};
-use crate::turns::{MemoryLine, Rounds, Variant, in_turn_within, kernel_lines, lines, numbers};
+use crate::turns::{MemoryLine, Variant, in_turn_within, kernel_lines, lines, numbers};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -229,13 +229,7 @@ fn memory(options: &Options, rows: &mut Vec<Row>) -> Result<Memory> {
         },
     )?;
     let each = |variant, index, number: fn(&MemoryLine) -> f64| -> Result<f64> {
-        let lines = |rounds: &Rounds<Vec<MemoryLine>>| {
-            let of = rounds.of(variant).iter();
-            of.map(|lines| lines.get(index).map(number))
-                .collect::<Option<Vec<f64>>>()
-        };
-        let mut numbers = lines(&memory).context("a size is missing")?;
-        median(&mut numbers).context("nothing was measured")
+        memory.median_of(variant, |lines| lines.get(index).map(number))
     };
     let (bytes, time) = (
         (|line| line.bytes_each) as fn(&MemoryLine) -> f64,

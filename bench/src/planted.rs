@@ -3,7 +3,7 @@
 
 use crate::options::{Places, device};
 use anyhow::{Context, Result, bail, ensure};
-use model::Finding;
+use model::{Finding, Subject};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -224,11 +224,11 @@ fn run(planted: &Planted, program: &Program<'_>, case: &Case, cached: bool) -> R
 
 /// The kernel that a finding names.
 fn kernel_of(finding: &Finding) -> Option<String> {
-    let subject = serde_json::to_value(&finding.subject).ok()?;
-    let kernel = subject["kernel"].as_str().or_else(|| {
-        subject["kernels"]
-            .as_array()
-            .and_then(|kernels| kernels.first()?["kernel"].as_str())
-    });
-    kernel.map(str::to_owned)
+    let kernel = match &finding.subject {
+        Subject::Access(access) => &access.kernel,
+        Subject::Kernel(run) => &run.kernel,
+        Subject::Failure(failure) => &failure.kernels.first()?.kernel,
+        Subject::Call(_) | Subject::Leak => return None,
+    };
+    Some(kernel.clone())
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use suite::results::{geometric_mean, median, round};
+use suite::results::{geometric_mean, round};
 
 /// Flat numbers of `gpu-shadow.json`.
 #[derive(Debug, Serialize)]
@@ -187,14 +187,8 @@ fn footprint(options: &Options) -> Result<(Vec<Row>, f64)> {
         },
     )?;
     let each = |variant, index: usize| -> Result<f64> {
-        let of = rounds.of(variant).iter();
-        let bytes: Option<Vec<f64>> = of
-            .map(|lines| lines.get(index).map(|line| line.bytes_each))
-            .collect();
-        let mut bytes = bytes.context("a size is missing")?;
-        median(&mut bytes)
-            .map(round)
-            .context("nothing was measured")
+        let bytes = |lines: &Vec<MemoryLine>| lines.get(index).map(|line| line.bytes_each);
+        rounds.median_of(variant, bytes).map(round)
     };
     let mut rows = Vec::new();
     let mut percent = 0.0;

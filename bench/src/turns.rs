@@ -242,6 +242,17 @@ impl<T> Rounds<T> {
         median(&mut numbers).context("nothing was measured")
     }
 
+    /// The same, of a number that may be missing.
+    ///
+    /// # Errors
+    ///
+    /// It is missing in some round, or no round was made.
+    pub fn median_of(&self, variant: usize, number: impl Fn(&T) -> Option<f64>) -> Result<f64> {
+        let numbers: Option<Vec<f64>> = self.of(variant).iter().map(number).collect();
+        let mut numbers = numbers.context("a number is missing")?;
+        median(&mut numbers).context("nothing was measured")
+    }
+
     /// The median of what one variant has more than another in the same round.
     ///
     /// # Errors

@@ -50,11 +50,11 @@ pub fn gpu_shadow(results: &Value) -> Result<String> {
         number(summary, "native_allocate_large_us")?,
         number(summary, "native_allocate_large_us")? + number(summary, "allocate_large_us")?
     );
-    let sizes = rows(results)?.iter().filter(|row| !row["buffer"].is_null());
-    let mut table = String::new();
-    for row in sizes {
+    out += "\n| buffer, bytes | memory, native | redzones of 10 % | of 50 % | of 100 % |\n";
+    out += "| ---: | ---: | ---: | ---: | ---: |\n";
+    for row in rows(results)?.iter().filter(|row| !row["buffer"].is_null()) {
         let _ = writeln!(
-            table,
+            out,
             "| {} | {:.0} | {:.0} | {:.0} | {:.0} |",
             row["buffer"],
             number(row, "native_bytes")?,
@@ -63,17 +63,12 @@ pub fn gpu_shadow(results: &Value) -> Result<String> {
             number(row, "bytes_100")?
         );
     }
-    if !table.is_empty() {
-        out += "\n| buffer, bytes | memory, native | redzones of 10 % | of 50 % | of 100 % |\n";
-        out += "| ---: | ---: | ---: | ---: | ---: |\n";
-        out += &table;
-        let _ = writeln!(
-            out,
-            "\nBytes of the device's memory that a buffer takes with its redzones; those of the largest take {:.2} % more \
-             than natively. Shadow memory comes to that when a kernel is launched: 2 MiB for 512 MiB of addresses, \
-             those of redzones among them.",
-            number(summary, "large_memory_percent")?
-        );
-    }
+    let _ = writeln!(
+        out,
+        "\nBytes of the device's memory that a buffer takes with its redzones; the largest takes {:.2} % more \
+         than natively. Shadow memory is mapped when a kernel is launched, and not counted here: 2 MiB for 512 MiB \
+         of addresses, those of redzones among them.",
+        number(summary, "large_memory_percent")?
+    );
     Ok(out)
 }

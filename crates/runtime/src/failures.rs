@@ -274,20 +274,17 @@ impl Failures {
         if let Some(name) = original_name(&kernel.name) {
             kernel.name = name.to_owned();
         }
-        let is_wrong = |thread: &&FailedThread| {
-            let address = DeviceAddress(thread.address);
-            let holds = self
-                .memory
-                .read(|registry| registry.holding(address).is_some());
-            is_placed(thread.address) && !holds
-        };
-        let distance = |thread: &&FailedThread| {
-            let address = DeviceAddress(thread.address);
-            self.memory
-                .read(|registry| findings::distance_to_placed(address, registry))
-        };
-        let threads = kernel.threads.iter().filter(is_wrong);
-        if let Some(thread) = threads.min_by_key(distance) {
+        let nearest = self.memory.read(|registry| {
+            let address = |thread: &FailedThread| DeviceAddress(thread.address);
+            let is_wrong = |thread: &&FailedThread| {
+                is_placed(thread.address) && registry.holding(address(thread)).is_none()
+            };
+            let wrong = kernel.threads.iter().filter(is_wrong);
+            wrong
+                .min_by_key(|thread| findings::distance_to_placed(address(thread), registry))
+                .copied()
+        });
+        if let Some(thread) = nearest {
             kernel.address = thread.address;
             kernel.stopped.thread = thread.thread;
         }

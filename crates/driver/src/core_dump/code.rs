@@ -6,9 +6,9 @@ use object::{Object, ObjectSection};
 
 /// Bytes of an instruction, from Volta on.
 const INSTRUCTION: u64 = 16;
-/// By how many instructions the one may be told late that failed, as far as it is looked
-/// for: accesses end long after they begin, and the device tells where the warp was then.
-/// How late that can be, nothing says.
+/// Instructions before the reported place that are read, too. The device reports where a
+/// warp was when its access failed, which may be long after the access was issued; no
+/// document or measurement bounds by how much.
 const LATE: u64 = 64;
 /// Sections of functions, before their names.
 const TEXT: &str = ".text.";
@@ -19,8 +19,7 @@ pub struct Place<'i> {
     pub function: &'i str,
     /// Bytes from the start of the function.
     pub offset: u64,
-    /// Its bits, then those of the instructions before it, as far as the place of the
-    /// one that failed may be told too late.
+    /// Its bits, then those of the instructions before it (`LATE`).
     pub instructions: Vec<[u64; 2]>,
 }
 

@@ -196,7 +196,7 @@ fn the_threads_of_a_stopped_warp_are_read_with_their_addresses() {
 }
 
 #[test]
-fn a_place_that_is_told_late_has_the_addresses_of_what_is_before_it() {
+fn instructions_before_the_reported_one_have_addresses_too() {
     // Both loads of the code, and nothing before its start.
     let mut code = [LOAD[0], LOAD[1], 0, 0].map(u64::to_le_bytes).concat();
     let second = LOAD[0] & !(0xff << 24) | 4 << 24;

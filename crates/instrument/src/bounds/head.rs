@@ -147,7 +147,7 @@ impl Emit<'_, '_, '_> {
         out.push_str("\n\t");
         self.declare(out);
         self.start(out);
-        // (Where no bounds are passed, shadow memory decides alone of parameters' buffers.)
+        // (Shadow memory needs bounds of parameters only where the launch passes them.)
         let has_bounds = self.plan.shadow.is_none() || self.plan.launch;
         let is_had = |root: &RootId| has_bounds || is_of_text(self.analysis, self.nameable, *root);
         for root in sorted(&self.plan.needed).into_iter().filter(is_had) {

@@ -224,14 +224,13 @@ impl<'a> Emit<'_, '_, 'a> {
     fn term_bounds(&self, term: Term) -> (Op<'a>, Op<'a>) {
         let anything = (Op::Constant(0), Op::Constant(UNBOUNDED));
         match (self.analysis.provenance.origin_of(term), term) {
-            (Origin::Pointer { root, .. }, _) if self.plan.needed.contains(&root) => {
-                // (Where shadow memory decides, bounds of parameters are for others.)
-                let is_carried =
-                    self.plan.shadow.is_none() || is_of_text(self.analysis, self.nameable, root);
-                match is_carried {
-                    true => self.root_bounds(root),
-                    false => anything,
-                }
+            (Origin::Pointer { root, .. }, _)
+                if self.plan.needed.contains(&root)
+                    // (Under shadow memory, bounds of parameters are for proofs and shortcuts.)
+                    && (self.plan.shadow.is_none()
+                        || is_of_text(self.analysis, self.nameable, root)) =>
+            {
+                self.root_bounds(root)
             }
             (Origin::Several { .. }, Term::Value(value)) => {
                 let register = self.analysis.ssa.value(value).map(|v| v.register);

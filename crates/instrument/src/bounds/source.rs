@@ -87,13 +87,12 @@ impl Planner<'_, '_, '_> {
         self.plan.shadow.is_some()
             && match source {
                 Source::Declared(_) => false,
-                Source::Root(root) => !self.is_of_text(root) || self.is_in_doubt(base, source),
+                Source::Root(root) => {
+                    !is_of_text(self.analysis, self.nameable, root)
+                        || self.is_in_doubt(base, source)
+                }
                 _ => true,
             }
-    }
-
-    fn is_of_text(&self, root: RootId) -> bool {
-        is_of_text(self.analysis, self.nameable, root)
     }
 
     /// The bounds for an address in a space of its own.

@@ -10,9 +10,9 @@
 //! if `v < l`, unless the last byte is the first of its block. Then it is outside if
 //! `v < l + 1`, but one byte alone has no value, and is looked up.
 //!
-//! Blocks of the device heap have no shadow: they are smaller than any block of it. Of
-//! an address there, the block that holds it is looked up; modules that neither
-//! allocate nor free do not look.
+//! Blocks of the device heap have no shadow: they may be smaller than a block of it. In
+//! modules that allocate or free, a check of an address there looks up the block that
+//! holds it.
 //!
 //! Only the first byte's unit is compared with what is covered: the shadow byte
 //! behind a covered one is mapped (`model::layout::shadow`).
@@ -164,7 +164,7 @@ pub(crate) fn check(
     }
 }
 
-/// Decides anew about an address of the device heap.
+/// Replaces the verdict about an address of the device heap.
 fn or_in_heap(
     checked: &Checked,
     pointer: &dyn Display,

@@ -19,7 +19,7 @@ use analysis::{Root, RootId};
 use model::layout::LAUNCH_PARAMETER;
 use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
 use model::layout::placed::PLACED_BASE;
-use model::layout::shadow::{Encoding, LAUNCH_WINDOW, SHADOW_BASE, SHADOW_WINDOW};
+use model::layout::shadow::{Encoding, LAUNCH_WINDOW, SHADOW_BASE, SHADOW_WINDOW, UNIT_SHIFT};
 
 /// How many blocks a verdict is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ fn load(encoding: Encoding, address: &str, has_two: bool) -> String {
          mov.b64 {SCRATCH}, {{{UNIT}, {HIGH}}}; mov.b32 {BYTE}, {none}; \
          @{COVERED} ld.global.u8 {BYTE}, [{SCRATCH}]; {next} ",
         0x5432,
-        PLACED_BASE >> 16,
+        PLACED_BASE >> UNIT_SHIFT,
     )
 }
 
@@ -440,14 +440,23 @@ fn shifted(text: &str, at: u32) -> Option<(Text, i64, Option<Text>, u32)> {
     Some((pointer, low, Some(OFFSET.to_owned()), end))
 }
 
-/// Decides anew about addresses of the device heap, which have no shadow.
+/// Reads what decides anew about addresses of the device heap, which have no shadow; where
+/// it ends.
 fn in_heap(
     (predicate, guard): (&str, Option<&str>),
     (pointer, low, bytes): (&str, i64, u64),
-    label: &str,
-) -> String {
-    let below = (PLACED_BASE - HEAP_BASE) >> 16;
-    let units = HEAP_RESERVED >> 16;
+    at: u32,
+    text: &str,
+) -> Option<u32> {
+    let below = (PLACED_BASE - HEAP_BASE) >> UNIT_SHIFT;
+    let units = HEAP_RESERVED >> UNIT_SHIFT;
+    let jump = format!(
+        "add.s32 {PLACED_UNIT}, {PLACED_UNIT}, {below}; setp.ge.u32 {COVERED}, {PLACED_UNIT}, {units}; \
+         @{COVERED} bra"
+    );
+    let after = reads(text, at, jump)?;
+    let label = operand(text, after);
+    label.starts_with(LABEL_PREFIX).then_some(())?;
     let [zero, one, two] = [0, 1, 2].map(|n| format!("{NAME_PREFIX}{n}"));
     let (add, first) = match low {
         0 => (String::new(), pointer),
@@ -456,21 +465,13 @@ fn in_heap(
     let under = guard.map_or(String::new(), |guard| {
         only_under(predicate, &format!("@{guard}"))
     });
-    format!(
-        "add.s32 {PLACED_UNIT}, {PLACED_UNIT}, {below}; setp.ge.u32 {COVERED}, {PLACED_UNIT}, {units}; \
-         @{COVERED} bra {label}; {add} {{ .param .b64 {zero}, {one}; .param .b32 {two}; \
+    let rest = format!(
+        "{label}; {add} {{ .param .b64 {zero}, {one}; .param .b32 {two}; \
          st.param.b64 [{zero}], {first}; st.param.b64 [{one}], {bytes}; \
          call ({two}), {BLOCKS}, ({zero}, {one}); ld.param.b32 {BYTE}, [{two}]; }} \
          setp.ne.u32 {predicate}, {BYTE}, 0; {under} {label}: "
-    )
-}
-
-/// The label of a jump over what decides about addresses of the device heap.
-fn label_elsewhere(text: &str, at: u32) -> Option<&str> {
-    let rest = text.get(at as usize..)?;
-    let jump = format!("@{COVERED} bra ");
-    let label = operand(text, at + (rest.find(&jump)? + jump.len()) as u32);
-    label.starts_with(LABEL_PREFIX).then_some(label)
+    );
+    reads(text, after, rest)
 }
 
 /// A check of one or two blocks; of blocks of the device heap, too, if there may be any.
@@ -522,13 +523,8 @@ fn in_line((encoding, has_heap): (Encoding, bool), at: u32, text: &str) -> Optio
     }
     let (predicate, guard, mut end) = compared(text, from, compare)?;
     if has_heap {
-        let label = label_elsewhere(text, end)?;
-        let about = (pointer.as_str(), low, less + 1);
-        end = reads(
-            text,
-            end,
-            in_heap((&predicate, guard.as_deref()), about, label),
-        )?;
+        let verdict = (predicate.as_str(), guard.as_deref());
+        end = in_heap(verdict, (&pointer, low, less + 1), end, text)?;
     }
     Some(Read {
         pointer,

@@ -243,7 +243,7 @@ impl Pages {
     fn place_alone(&self, size: u64, context: u64, spent: u64) -> Result<Placement, DriverError> {
         let frame = Frame::of(size, MAPPING_GRANULE, self.align, self.side);
         let frame = frame.ok_or_else(no_addresses)?;
-        // What runs past the end by as much as there is comes nowhere near the next one.
+        // An overrun by the buffer's own length ends well before the next buffer.
         let room = Room::of(frame.range, size.saturating_mul(2));
         let base = self.place_own(room, (frame.before, size), context, spent)?;
         Ok(Placement {
