@@ -25,7 +25,7 @@ fn number(results: &Value, key: &str) -> Result<f64> {
         .with_context(|| format!("no number `{key}`"))
 }
 
-fn text<'a>(results: &'a Value, key: &str) -> Result<&'a str> {
+pub(crate) fn text<'a>(results: &'a Value, key: &str) -> Result<&'a str> {
     results[key]
         .as_str()
         .with_context(|| format!("no text `{key}`"))

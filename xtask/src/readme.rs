@@ -6,6 +6,7 @@
 //! [`suite_tables`] and [`headline`] generate from several. For a missing file,
 //! a sentence says so.
 
+use crate::headline::text;
 use crate::pages::documentation;
 use crate::workspace::root;
 use crate::{
@@ -339,6 +340,49 @@ fn gpu_foreign(results: &Value) -> Result<String> {
         of("short_kernels")?,
         of("unchecked_kernels")?
     );
+    if let Ok(looked_at) = of("looked_at_geomean") {
+        let _ = writeln!(
+            out,
+            "\nThe half of the programs whose kernels were looked at to make Ringfence faster takes {looked_at:.3}, nine \
+             of ten kernels at most {:.2}; the other half {:.3} and {:.2}.",
+            of("looked_at_p90")?,
+            of("other_geomean")?,
+            of("other_p90")?
+        );
+    }
+    out += &slowest(results)?;
+    Ok(out)
+}
+
+/// The ten kernels that lose most, by program and name.
+fn slowest(results: &Value) -> Result<String> {
+    const MOST: usize = 10;
+    let programs = results["rows"].as_array().context("no rows")?;
+    let mut kernels = Vec::new();
+    for program in programs {
+        let name = text(program, "program")?;
+        for kernel in program["kernels"].as_array().context("no kernels")? {
+            if kernel["counts"].as_bool() == Some(true) {
+                kernels.push((number(kernel, "ratio")?, name, kernel));
+            }
+        }
+    }
+    kernels.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let mut out = String::from(
+        "\n| slowest kernels | of | native, µs | Ringfence | every launch checked |\n\
+         | --- | --- | ---: | ---: | ---: |\n",
+    );
+    for (ratio, program, kernel) in kernels.into_iter().take(MOST) {
+        let name = text(kernel, "kernel")?;
+        let name = name.split(['(', '<']).next().unwrap_or(name);
+        let name = name.strip_prefix("void ").unwrap_or(name);
+        let _ = writeln!(
+            out,
+            "| {name} | {program} | {:.1} | {ratio:.2} | {:.2} |",
+            number(kernel, "native_us")?,
+            number(kernel, "checked_ratio")?
+        );
+    }
     Ok(out)
 }
 

@@ -122,6 +122,19 @@ pub struct Summary {
     pub p90: f64,
     /// The most.
     pub worst: f64,
+    /// `geomean` and `p90` over the half of the programs whose kernels may be looked at
+    /// to make Ringfence faster ([`is_looked_at`]).
+    #[serde(default)]
+    pub looked_at_geomean: f64,
+    /// See `looked_at_geomean`.
+    #[serde(default)]
+    pub looked_at_p90: f64,
+    /// And over the other half, of which only these numbers are read.
+    #[serde(default)]
+    pub other_geomean: f64,
+    /// See `other_geomean`.
+    #[serde(default)]
+    pub other_p90: f64,
     /// Part of the kernels whose launches all ran the program's own code.
     pub native_share: f64,
     /// Part of the kernels whose other launches all carried only the checks that
@@ -153,6 +166,16 @@ pub struct Summary {
 
 /// The result file.
 pub type ForeignResults = Results<Summary, ProgramRow>;
+
+/// Whether a program is in the half that may be looked at: what helps the programs of
+/// this half alone shows as a difference between the halves. By a hash of the name
+/// (FNV-1a, whether it is even), so that it does not depend on the other programs.
+pub fn is_looked_at(program: &str) -> bool {
+    let hash = program.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    hash.is_multiple_of(2)
+}
 
 /// Runs a program once in one variant.
 ///
@@ -403,6 +426,13 @@ fn summary(rows: &[ProgramRow]) -> Summary {
     let counted: Vec<&KernelRow> = all().filter(|kernel| kernel.counts).collect();
     let ratios: Vec<f64> = counted.iter().map(|kernel| kernel.ratio).collect();
     let checked: Vec<f64> = counted.iter().map(|kernel| kernel.checked_ratio).collect();
+    let half = |looked_at: bool| -> Vec<f64> {
+        let half = rows.iter().filter(|row| is_looked_at(&row.program) == looked_at);
+        let kernels = half.flat_map(|row| &row.kernels);
+        let counted = kernels.filter(|kernel| kernel.counts);
+        counted.map(|kernel| kernel.ratio).collect()
+    };
+    let (looked_at, other) = (half(true), half(false));
     let share = |of: fn(&KernelRow) -> bool| {
         let these = counted.iter().filter(|kernel| of(kernel)).count();
         round(these as f64 / counted.len().max(1) as f64)
@@ -448,6 +478,10 @@ fn summary(rows: &[ProgramRow]) -> Summary {
         geomean: geomean(&ratios),
         p90: quantile(&ratios, 0.9),
         worst: quantile(&ratios, 1.0),
+        looked_at_geomean: geomean(&looked_at),
+        looked_at_p90: quantile(&looked_at, 0.9),
+        other_geomean: geomean(&other),
+        other_p90: quantile(&other, 0.9),
         native_share: share(is_native),
         residual_share: share(|kernel| !is_native(kernel) && !is_full(kernel)),
         full_share: share(is_full),
@@ -577,6 +611,31 @@ mod tests {
             shares(&[("a", Ran::Proved, 4, 100.0)]),
             ([1.0, 0.0, 0.0], 0, None)
         );
+    }
+
+    #[test]
+    fn a_program_is_in_one_half_whatever_else_is_there() {
+        // FNV-1a of "a" is af63_dc4c_8601_ec8c, of "b" af63_df4c_8601_f1a5.
+        assert!(is_looked_at("a") && !is_looked_at("b"));
+        let mut all = samples();
+        let of = |samples: &[Sample]| summarize(samples, String::new()).unwrap().summary;
+        for sample in &mut all {
+            sample.program = "a".into();
+        }
+        let alone = of(&all);
+        assert_eq!((alone.looked_at_geomean, alone.other_geomean), (1.25, 0.0));
+        let mut others = samples();
+        for sample in &mut others {
+            sample.program = "b".into();
+        }
+        others[1] = Sample {
+            program: "b".into(),
+            ..sample("default", 0, &[("a", Ran::Proved, 4, 100.0)])
+        };
+        all.extend(others);
+        let both = of(&all);
+        assert_eq!((both.looked_at_geomean, both.other_geomean), (1.25, 1.0));
+        assert_eq!((both.looked_at_p90, both.other_p90), (1.25, 1.0));
     }
 
     #[test]
