@@ -58,7 +58,8 @@ pub use origin::{Certainty, Leader, Origin, Root, RootId};
 pub use printed::{Argument, PRINTF, Print, Printing, Texts, printing, prints};
 pub use provenance::Provenance;
 pub use ranges::{
-    Alignment, BoundedPointer, Bounds, Input, LaunchShape, Program, Query, Unprovable, Values,
+    Alignment, BoundedPointer, Bounds, Input, Judged, LaunchShape, Program, Query, Unprovable,
+    Values,
 };
 pub use roles::Role;
 pub use signature::{ListOf, Passed, Signature};

@@ -46,6 +46,7 @@ fn check(
                 "launch_parameter_offset": entry.launch_parameter.as_ref().map(|slot| slot.offset),
                 "roots": entry.roots,
                 "limits": entry.limits,
+                "indices": entry.indices,
                 "coverage": entry.coverage,
             })
         })

@@ -5,7 +5,9 @@
 //! names of fields cannot express. So sites and coverage have a form of their own
 //! here; and names, of which there are few, are listed once.
 
-use crate::output::{DeviceVariable, EntryPlan, Instrumented, LaunchLimit, Obstacle, Residual};
+use crate::output::{
+    DeviceVariable, EntryPlan, Instrumented, LaunchIndex, LaunchLimit, Obstacle, Residual,
+};
 use crate::parameters::ParameterSlot;
 use analysis::{Lost, Program};
 use model::layout::shadow::Encoding;
@@ -112,6 +114,7 @@ struct Entry {
     takes_window: bool,
     roots: Vec<u32>,
     limits: Vec<LaunchLimit>,
+    indices: Vec<LaunchIndex>,
     coverage: Counts,
     uses_device_malloc: bool,
     proof: Result<Program, Obstacle>,
@@ -323,6 +326,7 @@ impl Entry {
             takes_window,
             roots,
             limits,
+            indices,
             coverage,
             uses_device_malloc,
             proof,
@@ -337,6 +341,7 @@ impl Entry {
             takes_window,
             roots,
             limits,
+            indices,
             coverage: Counts::of(coverage),
             uses_device_malloc,
             proof,
@@ -353,8 +358,14 @@ impl Entry {
         let of_roots = |limit: &LaunchLimit| {
             limit.alignment.is_power_of_two() && (limit.root as usize) < self.roots.len()
         };
+        let indices_of_roots = |index: &LaunchIndex| {
+            index.alignment.is_power_of_two()
+                && index.scale > 0
+                && (index.root as usize) < self.roots.len()
+        };
         let is_whole = programs.into_iter().flatten().all(Program::is_well_formed)
             && self.limits.iter().all(of_roots)
+            && self.indices.iter().all(indices_of_roots)
             && elided.into_iter().all(|sites| sites.is_sorted());
         is_whole.then_some(EntryPlan {
             name: self.name,
@@ -365,6 +376,7 @@ impl Entry {
             takes_window: self.takes_window,
             roots: self.roots,
             limits: self.limits,
+            indices: self.indices,
             coverage: self.coverage.whole(),
             uses_device_malloc: self.uses_device_malloc,
             proof: self.proof,

@@ -17,6 +17,7 @@ mod device_heap;
 mod device_runtime;
 mod error;
 mod fence;
+mod indexed;
 mod kept;
 mod output;
 mod parameters;
@@ -37,7 +38,8 @@ pub use fence::{
 };
 pub use kept::{from_bytes, to_bytes};
 pub use output::{
-    DeviceVariable, EntryPlan, Instrumented, LaunchLimit, Obstacle, Options, Reason, Residual,
+    DeviceVariable, EntryPlan, Instrumented, LaunchIndex, LaunchLimit, Obstacle, Options, Reason,
+    Residual,
 };
 pub use parameters::ParameterSlot;
 pub use verify::{VerifyError, verify, verify_heap_calls, verify_output, verify_shadow};

@@ -2,6 +2,7 @@
 
 use crate::parameters::ParameterSlot;
 use analysis::{Lost, Program, Query};
+use model::layout::LaunchRange;
 use model::layout::shadow::Encoding;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -90,6 +91,8 @@ pub struct EntryPlan {
     /// The limits that the launch parameter carries behind those bounds, in its
     /// order.
     pub limits: Vec<LaunchLimit>,
+    /// What it carries behind those for accesses by index, in its order.
+    pub indices: Vec<LaunchIndex>,
     /// Number of access sites by kind of check, in the kernel and in the
     /// functions that it calls directly.
     pub coverage: model::KernelCoverage,
@@ -100,8 +103,8 @@ pub struct EntryPlan {
     /// The program that decides, at a launch, whether all its accesses are in
     /// bounds; or the reason why there is none.
     pub proof: Result<Program, Obstacle>,
-    /// The kernel's second copy, if it has one. Then there is no proof of the
-    /// whole.
+    /// The kernel's second copy, if it has one: for launches of which the whole cannot be
+    /// proved.
     pub residual: Option<Residual>,
 }
 
@@ -138,6 +141,63 @@ impl LaunchLimit {
         match rest {
             0 => size.saturating_sub(self.less),
             _ => 0,
+        }
+    }
+}
+
+/// Accesses by index of a kernel, of which the indices are the same for all threads of a
+/// launch that are in bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LaunchIndex {
+    /// The pointer that is indexed, as an index of [`EntryPlan::roots`].
+    pub root: u32,
+    /// Bytes from one index to the next: not 0.
+    pub scale: u64,
+    /// Whether the index is a signed number of 32 bits, else an unsigned one.
+    pub is_signed: bool,
+    /// Bytes from the pointer to the first byte of the access at index 0.
+    pub first: i64,
+    /// Bytes of the access, less one.
+    pub less: u64,
+    /// See [`LaunchLimit::alignment`].
+    pub alignment: u64,
+    /// See [`LaunchLimit::residue`].
+    pub residue: u64,
+}
+
+impl LaunchIndex {
+    /// Where no index is in bounds, there is one that passes all the same, as a range is
+    /// never empty: this, which no program uses, and at which nothing is mapped.
+    pub const NONE: LaunchRange = LaunchRange {
+        from: 0xa5c3_71e9,
+        span: 0,
+    };
+
+    /// The indices that are in bounds for a pointer, whose allocation has this base and
+    /// size (0 if it points into none).
+    pub fn range(&self, pointer: u64, (base, size): (u64, u64)) -> LaunchRange {
+        let limit = LaunchLimit {
+            root: self.root,
+            less: self.less,
+            alignment: self.alignment,
+            residue: self.residue,
+        };
+        let room = i128::from(limit.value(pointer, size));
+        let scale = i128::from(self.scale.max(1));
+        let first = i128::from(pointer) + i128::from(self.first) - i128::from(base);
+        // (Rounded up.)
+        let index_at = |offset: i128| -(first - offset).div_euclid(scale);
+        let (least, end) = match self.is_signed {
+            true => (i128::from(i32::MIN), i128::from(i32::MAX) + 1),
+            false => (0, i128::from(u32::MAX) + 1),
+        };
+        let (from, to) = (index_at(0).max(least), index_at(room).min(end));
+        match u32::try_from(to - from - 1) {
+            Ok(span) if to > from => LaunchRange {
+                from: from as u32,
+                span,
+            },
+            _ => LaunchIndex::NONE,
         }
     }
 }
@@ -220,5 +280,86 @@ impl fmt::Display for Obstacle {
             Some(line) => write!(f, "{} (PTX line {line})", self.reason.text()),
             None => f.write_str(self.reason.text()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn holds(range: LaunchRange, index: u32) -> bool {
+        index.wrapping_sub(range.from) <= range.span
+    }
+
+    fn is_inside(of: &LaunchIndex, pointer: u64, (base, size): (u64, u64), index: u32) -> bool {
+        let index = match of.is_signed {
+            true => i128::from(index as i32),
+            false => i128::from(index),
+        };
+        let first = i128::from(pointer) + i128::from(of.first) + index * i128::from(of.scale);
+        let rest = pointer.wrapping_add(of.residue) % of.alignment;
+        rest == 0
+            && first >= i128::from(base)
+            && first + i128::from(of.less) < i128::from(base) + i128::from(size)
+    }
+
+    proptest! {
+        #[test]
+        fn an_index_is_in_the_range_where_its_bytes_are_in_bounds(
+            scale in prop_oneof![1u64..9, 1u64..70_000],
+            is_signed in any::<bool>(),
+            first in -64i64..64,
+            less in 0u64..16,
+            alignment in prop_oneof![Just(1u64), Just(4)],
+            base in (0x1000u64..0x1100).prop_map(|base| base << 28),
+            size in prop_oneof![0u64..40, 0u64..5000, (0u64..40).prop_map(|bits| 1 << bits)],
+            inside in -20i64..5000,
+            near in -40i64..40,
+            any_index in any::<u32>(),
+        ) {
+            let of = LaunchIndex { root: 0, scale, is_signed, first, less, alignment, residue: 0 };
+            let pointer = base.wrapping_add_signed(inside);
+            let bounds = (base, size);
+            let range = of.range(pointer, bounds);
+            // At both ends of the buffer, at those of the range, and anywhere.
+            let at = |offset: i128| {
+                let own = i128::from(pointer) + i128::from(first) - i128::from(base);
+                (offset - own).div_euclid(i128::from(scale)) as u32
+            };
+            let ends = [at(0), at(i128::from(size)), range.from, range.from.wrapping_add(range.span), 0, 1 << 31];
+            for end in ends {
+                let index = end.wrapping_add(near as u32);
+                if range != LaunchIndex::NONE || !holds(range, index) {
+                    prop_assert_eq!(holds(range, index), is_inside(&of, pointer, bounds, index), "{}", index);
+                }
+            }
+            if range != LaunchIndex::NONE {
+                prop_assert_eq!(holds(range, any_index), is_inside(&of, pointer, bounds, any_index));
+            }
+        }
+    }
+
+    #[test]
+    fn all_indices_may_be_in_bounds_and_none_may_be() {
+        let of = LaunchIndex {
+            root: 0,
+            scale: 1,
+            is_signed: false,
+            first: 0,
+            less: 0,
+            alignment: 1,
+            residue: 0,
+        };
+        let all = of.range(1 << 40, (1 << 40, 1 << 33));
+        assert_eq!((all.from, all.span), (0, u32::MAX));
+        let nothing = [
+            of.range(0, (0, 0)),
+            of.range(64, (64, 0)),
+            of.range(1 << 40, (64, 64)),
+        ];
+        assert_eq!(nothing, [LaunchIndex::NONE; 3]);
+        let misaligned = LaunchIndex { alignment: 4, ..of };
+        assert_eq!(misaligned.range(66, (64, 64)), LaunchIndex::NONE);
     }
 }

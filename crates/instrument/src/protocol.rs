@@ -19,6 +19,11 @@ pub(crate) mod family {
     pub(crate) const ROOT_SIZE: &str = "%__rf_s";
     /// Limits of offsets, one for each root and extent.
     pub(crate) const LIMIT: &str = "%__rf_m";
+    /// The first index in bounds, one for each form of access by index; and how many
+    /// follow it.
+    pub(crate) const INDEX_FROM: &str = "%__rf_i";
+    /// See `INDEX_FROM`.
+    pub(crate) const INDEX_SPAN: &str = "%__rf_in";
     /// Verdicts that are used again.
     pub(crate) const KEPT: &str = "%__rf_k";
     /// Base and size that travel with a register.

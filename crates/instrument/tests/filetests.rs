@@ -64,6 +64,23 @@ fn describe_entry(entry: &EntryPlan) -> String {
         let limits: Vec<String> = limits.collect();
         let _ = write!(text, " limits [{}]", limits.join(", "));
     }
+    if !entry.indices.is_empty() {
+        let indices = entry.indices.iter().map(|index| {
+            let instrument::LaunchIndex {
+                root,
+                scale,
+                is_signed,
+                first,
+                less,
+                alignment,
+                residue,
+            } = index;
+            let kind = if *is_signed { 's' } else { 'u' };
+            format!("{root}{first:+}+{scale}*{kind}-{less}/{alignment}+{residue}")
+        });
+        let indices: Vec<String> = indices.collect();
+        let _ = write!(text, " indices [{}]", indices.join(", "));
+    }
     if !entry.coverage.unchecked_sites.is_empty() {
         let _ = write!(text, " missing {:?}", entry.coverage.unchecked_sites);
     }

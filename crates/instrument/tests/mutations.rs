@@ -571,7 +571,7 @@ fn tables_that_do_not_fit_the_text_are_refused() {
 
 #[test]
 fn limits_that_are_others_than_the_checks_expect_are_refused() {
-    let (source, good) = instrumented("guards");
+    let (source, good) = instrumented("groups");
     let entry = good.entries.iter().position(|entry| entry.limits.len() > 1);
     let entry = entry.expect("an entry with two limits");
     let broken = |change: &dyn Fn(&mut Instrumented)| is_refused(&source, &good, change);
@@ -595,6 +595,64 @@ fn limits_that_are_others_than_the_checks_expect_are_refused() {
         let is_refused = broken(&|done| change(&mut done.entries[entry].limits[limit]));
         assert!(is_refused, "{:?}", good.entries[entry].limits[limit]);
     }
+}
+
+#[test]
+fn ranges_that_are_others_than_the_checks_expect_are_refused() {
+    let (source, good) = instrumented("indexed");
+    let broken = |change: &dyn Fn(&mut Instrumented)| is_refused(&source, &good, change);
+    assert!(!broken(&|_| {}));
+    let ranges = good.entries[0].indices.len();
+    assert_eq!(ranges, 3);
+    assert!(broken(&|done| done.entries[0].indices.truncate(2)));
+    assert!(broken(&|done| done.entries[0].indices.swap(0, 1)));
+    let changes: [fn(&mut instrument::LaunchIndex); 9] = [
+        |index| index.root ^= 1,
+        |index| index.root += 9,
+        |index| index.scale += 1,
+        |index| index.is_signed = !index.is_signed,
+        |index| index.first += 1,
+        |index| index.less += 1,
+        |index| index.less = 0,
+        |index| index.alignment *= 2,
+        |index| index.residue += 1,
+    ];
+    for (change, index) in changes
+        .iter()
+        .flat_map(|c| (0..ranges).map(move |index| (c, index)))
+    {
+        let is_refused = broken(&|done| change(&mut done.entries[0].indices[index]));
+        assert!(is_refused, "{:?}", good.entries[0].indices[index]);
+    }
+}
+
+#[test]
+fn checks_of_other_indices_are_refused() {
+    let (source, good) = instrumented("indexed");
+    let broken = |from: &str, to: &str| {
+        assert!(good.text.contains(from), "{from}");
+        is_refused(&source, &good, &|done| {
+            done.text = done.text.replacen(from, to, 1);
+        })
+    };
+    let compares = "sub.s32 %__rf_d, %r2, %__rf_i1;";
+    assert!(!broken(compares, compares));
+    assert!(broken(compares, "sub.s32 %__rf_d, %r1, %__rf_i1;"));
+    assert!(broken(compares, "sub.s32 %__rf_d, %r2, %__rf_i0;"));
+    assert!(broken(compares, "add.s32 %__rf_d, %r2, %__rf_i1;"));
+    let below = "setp.gt.u32 %__rf_k1, %__rf_d, %__rf_in1;";
+    assert!(broken(below, "setp.gt.u32 %__rf_k1, %__rf_d, %__rf_in0;"));
+    assert!(broken(below, "setp.ge.u32 %__rf_k1, %__rf_d, %__rf_in1;"));
+    assert!(broken(below, "setp.gt.s32 %__rf_k1, %__rf_d, %__rf_in1;"));
+    let keeps = "@%__rf_k1 mov.b64 %__rf_address, %rd7;";
+    assert!(broken(keeps, "@%__rf_k1 mov.b64 %__rf_address, %rd4;"));
+    assert!(broken(keeps, ""));
+    let loads = "ld.param.b32 %__rf_i1, [__ringfence_launch+72];";
+    assert!(broken(
+        loads,
+        "ld.param.b32 %__rf_i1, [__ringfence_launch+64];"
+    ));
+    assert!(broken(loads, ""));
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn each_defect_is_found() {
             copy,
             "__ringfence_launch[56]",
             "__ringfence_launch[40]",
-            "not a header, bounds that are used, and the limits",
+            "not a header, bounds that are used, and limits and ranges",
         ),
         (
             copy,

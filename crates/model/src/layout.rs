@@ -220,6 +220,17 @@ pub struct LaunchBounds {
     pub size: u64,
 }
 
+/// Indices of a pointer parameter that are in bounds: `from` and the `span` that follow it,
+/// modulo 2^32.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct LaunchRange {
+    /// The first.
+    pub from: u32,
+    /// How many follow it.
+    pub span: u32,
+}
+
 const _: () = {
     assert!(size_of::<Record>() == 64);
     assert!(size_of::<ExtentEntry>() == 32);

@@ -213,27 +213,71 @@ impl Bounds {
             return Ok(Counted::Proved);
         }
         self.copies.make_ready(plan, request.stream)?;
+        let part = match is_whole {
+            false => proved,
+            // What is not proved as a whole may be in part.
+            true => !proved && proves && self.proves_part(function, request, &roots),
+        };
+        let (launched, counted) =
+            self.launch_copy((function, checked), request, roots, (part, proved))?;
+        *decision = launched;
+        Ok(counted)
+    }
+
+    /// Launches the residual copy of a kernel if what that leaves out is proved (`part`),
+    /// else the checked one, of which all (`proved`) or that part may be.
+    fn launch_copy(
+        &self,
+        (function, checked): (&Arc<Function>, u64),
+        request: &LaunchRequest<'_>,
+        roots: Roots,
+        (part, proved): (bool, bool),
+    ) -> Result<(LaunchDecision, Counted), UncheckedReason> {
+        let shape = request.shape;
         let residual = function.copies.residual.filter(|_| {
-            proved && is_elided && Copies::fits(function, Build::Residual, request.shape)
+            let is_elided = self.env.settings().prove == Prove::On;
+            part && is_elided && Copies::fits(function, Build::Residual, shape)
         });
         let copy = residual.map_or((Build::Checked, checked), |copy| (Build::Residual, copy));
         // What the copy that runs leaves out is not said to be checked all the same.
-        let proved = match is_whole {
-            _ if !proved || residual.is_some() => Proved::Nothing,
-            false => Proved::Part,
-            true => Proved::Everything,
+        let proved = match (part, proved) {
+            _ if residual.is_some() => Proved::Nothing,
+            (true, _) => Proved::Part,
+            (false, true) => Proved::Everything,
+            (false, false) => Proved::Nothing,
         };
-        let shape = request.shape;
-        *decision = self.copies.launch(function, shape, copy, roots, proved)?;
+        let decision = self.copies.launch(function, shape, copy, roots, proved)?;
         Ok(match residual {
             Some(_) => {
                 function.counts.residual();
-                Counted::Residual
+                (decision, Counted::Residual)
             }
             None => {
                 function.counts.checked();
-                Counted::Checked
+                (decision, Counted::Checked)
             }
+        })
+    }
+
+    /// Whether the accesses of a launch are proved that have no checks in the residual copy
+    /// of a kernel, of which the whole has a proof of its own.
+    fn proves_part(&self, function: &Function, request: &LaunchRequest<'_>, roots: &Roots) -> bool {
+        let Some((entry, residual)) = function
+            .entry
+            .as_ref()
+            .and_then(|entry| Some((entry, entry.residual.as_ref()?)))
+        else {
+            return false;
+        };
+        let program = &residual.proof;
+        let inputs = program.inputs().iter();
+        let inputs: Option<SmallVec<[u64; 24]>> = inputs
+            .map(|input| (request.read)(entry, input.offset, input.bytes))
+            .collect();
+        let always = self.env.settings().prove == Prove::Verify;
+        inputs.is_some_and(|inputs| {
+            let answers = &function.answers_of_part;
+            answers.proves(program, request.shape, roots, &inputs, always)
         })
     }
 

@@ -13,7 +13,7 @@ use crate::records::Records;
 use crate::request::{LaunchDecision, LaunchParameter};
 use crate::roots::{Root, Roots};
 use crate::streams::StreamUse;
-use instrument::{LaunchLimit, LaunchShape};
+use instrument::{EntryPlan, LaunchIndex, LaunchShape};
 use model::UncheckedReason;
 use model::layout::shadow::LAUNCH_WINDOW;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Copies {
         let launch_parameter = match entry.launch_parameter {
             Some(_) => {
                 let window = entry.takes_window.then(|| self.shadow_window());
-                launch_parameter(id, &roots, &entry.limits, window.as_ref())
+                launch_parameter(id, &roots, entry, window.as_ref())
             }
             None => LaunchParameter::new(),
         };
@@ -128,15 +128,17 @@ impl Copies {
     }
 }
 
-/// Number, bounds and limits of a launch; and where shadow memory is, where it decides. The
+/// Number, bounds, limits and ranges of indices of a launch; and where shadow memory is, where it decides. The
 /// bounds are a shortcut then, which leaves out what they do not show to be addressable.
 fn launch_parameter(
     id: u64,
     roots: &[Root],
-    limits: &[LaunchLimit],
+    entry: &EntryPlan,
     window: Option<&[u8; LAUNCH_WINDOW as usize]>,
 ) -> LaunchParameter {
-    let (of_roots, of_limits) = (16 * roots.len(), 8 * limits.len());
+    let (limits, indices) = (&entry.limits, &entry.indices);
+    let of_roots = 16 * roots.len();
+    let of_limits = 8 * (limits.len() + indices.len());
     let of_window = window.map_or(0, |window| window.len());
     let mut bytes = LaunchParameter::with_capacity(8 + of_roots + of_limits + of_window);
     let is_poisoned = window.is_some_and(Metadata::says_poisoned);
@@ -158,6 +160,14 @@ fn launch_parameter(
         let root = roots.get(limit.root as usize);
         let value = root.map_or(0, |root| limit.value(root.pointer, size_of(root)));
         bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    for index in indices {
+        let root = roots.get(index.root as usize);
+        let range = root.map_or(LaunchIndex::NONE, |root| {
+            index.range(root.pointer, (root.bounds.base.0, size_of(root)))
+        });
+        bytes.extend_from_slice(&range.from.to_le_bytes());
+        bytes.extend_from_slice(&range.span.to_le_bytes());
     }
     if let Some(window) = window {
         bytes.extend_from_slice(window);

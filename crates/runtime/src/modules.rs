@@ -204,6 +204,7 @@ impl Modules {
             limit_known: AtomicBool::new(false),
             stacks: AtomicU32::new(0),
             answers: Answers::default(),
+            answers_of_part: Answers::default(),
             seen: Seen::default(),
             counts: Counts::default(),
         });

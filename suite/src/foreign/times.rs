@@ -171,9 +171,11 @@ pub type ForeignResults = Results<Summary, ProgramRow>;
 /// this half alone shows as a difference between the halves. By a hash of the name
 /// (FNV-1a, whether it is even), so that it does not depend on the other programs.
 pub fn is_looked_at(program: &str) -> bool {
-    let hash = program.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
+    let hash = program
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
     hash.is_multiple_of(2)
 }
 
@@ -427,7 +429,9 @@ fn summary(rows: &[ProgramRow]) -> Summary {
     let ratios: Vec<f64> = counted.iter().map(|kernel| kernel.ratio).collect();
     let checked: Vec<f64> = counted.iter().map(|kernel| kernel.checked_ratio).collect();
     let half = |looked_at: bool| -> Vec<f64> {
-        let half = rows.iter().filter(|row| is_looked_at(&row.program) == looked_at);
+        let half = rows
+            .iter()
+            .filter(|row| is_looked_at(&row.program) == looked_at);
         let kernels = half.flat_map(|row| &row.kernels);
         let counted = kernels.filter(|kernel| kernel.counts);
         counted.map(|kernel| kernel.ratio).collect()

@@ -9,6 +9,7 @@
 //! range; one that crosses the ends of the range becomes all of it.
 
 use super::relation::Relation;
+use super::relative::BoundedPointer;
 use crate::operation::{View, Width};
 use std::cmp::{max, min};
 
@@ -299,9 +300,22 @@ impl Interval {
         span >= modulus(width) - 1 || offset + (other.high - other.low) <= span
     }
 
+    /// The same without ends that are no multiples of what all its numbers are. (At most
+    /// [`BoundedPointer::STEP`]: answers hold for buffers that lie elsewhere by so much.)
+    pub(crate) fn rounded(self) -> Interval {
+        let zeros = u32::from(self.zeros).min(BoundedPointer::STEP.trailing_zeros());
+        let below = (1i128 << zeros) - 1;
+        Interval {
+            low: (self.low + below) & !below,
+            high: self.high & !below,
+            ..self
+        }
+    }
+
     /// An interval around both, whose ends are those of `self` where `grown` is
     /// not beyond them, and else the next of `ends` or of the ends of the signed
-    /// range and zero.
+    /// range and zero. Nothing is known of low bits if `grown` has fewer that are zero:
+    /// of what is halved, each time has one less.
     pub(crate) fn widened(
         self,
         grown: Interval,
@@ -335,7 +349,10 @@ impl Interval {
             } else {
                 high
             },
-            zeros: around.zeros,
+            zeros: match around.zeros < self.zeros {
+                true => 0,
+                false => around.zeros,
+            },
         }
         .settled(width)
     }

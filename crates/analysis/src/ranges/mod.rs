@@ -37,7 +37,7 @@ use crate::function::Analysis;
 use crate::names::SymbolId;
 use compile::Compile;
 pub use compile::Unprovable;
-pub use program::{Bounds, Input, LaunchShape, Program, Values};
+pub use program::{Bounds, Input, Judged, LaunchShape, Program, Values};
 pub use relative::BoundedPointer;
 use serde::{Deserialize, Serialize};
 

@@ -116,6 +116,11 @@ impl Check {
         self.address.max(self.reached).max(self.aligned.0)
     }
 
+    /// Whether some thread may make the access, with these values of the nodes.
+    fn is_reached(&self, values: &[Interval]) -> bool {
+        !values[self.reached as usize].is_empty() && !values[self.address as usize].is_empty()
+    }
+
     /// Whether the check cannot fail, with these values of the nodes.
     pub(super) fn holds(
         &self,
@@ -123,13 +128,10 @@ impl Check {
         shape: &LaunchShape,
         bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
     ) -> bool {
-        if values[self.reached as usize].is_empty() {
+        if !self.is_reached(values) {
             return true;
         }
         let address = values[self.address as usize];
-        if address.is_empty() {
-            return true;
-        }
         let (aligned, zeros) = self.aligned;
         if values[aligned as usize].zeros < zeros && !values[aligned as usize].is_empty() {
             return false;
@@ -190,6 +192,15 @@ pub struct Program {
     /// Operands of these may be later nodes.
     pub(crate) recurrences: Vec<Recurrence>,
     pointers: Vec<BoundedPointer>,
+}
+
+/// What one launch says about the queries of a program, by number, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// What keeps [`Program::proves`] from a proof.
+    pub failing: Vec<u32>,
+    /// No thread makes the access, or one of several that the query is about.
+    pub unreached: Vec<u32>,
 }
 
 /// The dimensions of a launch.
@@ -387,7 +398,10 @@ impl Program {
         bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
     ) -> bool {
         if !self.recurrences.is_empty() {
-            return self.proves_recurrences(shape, inputs, bounds);
+            return self.solve(shape, inputs, &mut |values| {
+                let mut checks = self.checks.iter();
+                checks.all(|check| check.holds(values, shape, bounds))
+            });
         }
         let mut values: SmallVec<[Interval; 64]> = SmallVec::new();
         self.checks.iter().all(|check| {
@@ -398,6 +412,37 @@ impl Program {
             }
             check.holds(&values, shape, bounds)
         })
+    }
+
+    /// What a launch says about each query that the program decides.
+    pub fn judge(
+        &self,
+        shape: &LaunchShape,
+        inputs: &[u64],
+        bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
+    ) -> Judged {
+        let inputs: SmallVec<[Values; 24]> =
+            inputs.iter().map(|bits| Values::only(*bits)).collect();
+        let queries_of = |are_meant: &dyn Fn(&Check) -> bool| -> Vec<u32> {
+            let meant = self.checks.iter().filter(|check| are_meant(check));
+            let mut queries: Vec<u32> = meant.map(|check| check.query).collect();
+            queries.sort_unstable();
+            queries.dedup();
+            queries
+        };
+        // (Without right assumptions, nothing is known.)
+        let mut judged = Judged {
+            failing: queries_of(&|_| true),
+            unreached: Vec::new(),
+        };
+        self.solve(shape, &inputs, &mut |values| {
+            judged = Judged {
+                failing: queries_of(&|check| !check.holds(values, shape, bounds)),
+                unreached: queries_of(&|check| !check.is_reached(values)),
+            };
+            judged.failing.is_empty()
+        });
+        judged
     }
 
     pub(super) fn evaluate(
@@ -496,6 +541,7 @@ impl Program {
 }
 
 fn holds(check: &Check, address: Interval, base: i128, size: i128) -> bool {
+    let address = address.rounded();
     let low = address.low + i128::from(check.low);
     let end = address.high + i128::from(check.low) + i128::from(check.bytes);
     low >= base && end <= base + size

@@ -103,25 +103,15 @@ impl Assumed {
 }
 
 impl Program {
-    /// [`Program::proves_all`] for programs with recurrences.
-    pub(super) fn proves_recurrences(
-        &self,
-        shape: &LaunchShape,
-        inputs: &[Values],
-        bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
-    ) -> bool {
-        let mut values: SmallVec<[Interval; 128]> = SmallVec::new();
-        self.solve(shape, inputs, bounds, &mut values)
-    }
-
-    /// Leaves the values of the last evaluation in `values`.
+    /// Evaluates a program with recurrences, until `is_enough` of its values says so. It is
+    /// asked of right assumptions only, the widest first. Whether it said so.
     pub(super) fn solve(
         &self,
         shape: &LaunchShape,
         inputs: &[Values],
-        bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
-        values: &mut SmallVec<[Interval; 128]>,
+        is_enough: &mut dyn FnMut(&[Interval]) -> bool,
     ) -> bool {
+        let mut values: SmallVec<[Interval; 128]> = SmallVec::new();
         let unknown = Assumed {
             range: Interval::EMPTY,
             grown: 0,
@@ -132,23 +122,22 @@ impl Program {
         for _ in 0..ROUNDS {
             while values.len() < self.nodes.len() {
                 let value = match self.nodes[values.len()] {
-                    Node::Carried(number, _) => self.carried(number, &mut assumed, values),
-                    node => self.evaluate(node, values, shape, inputs),
+                    Node::Carried(number, _) => self.carried(number, &mut assumed, &values),
+                    node => self.evaluate(node, &values, shape, inputs),
                 };
                 values.push(value);
             }
             let mut is_closed = true;
             let mut first = self.nodes.len();
             for (recurrence, assumed) in self.recurrences.iter().zip(&mut assumed) {
-                if !recurrence.is_closed(assumed.range, values) {
+                if !recurrence.is_closed(assumed.range, &values) {
                     is_closed = false;
                     first = first.min(recurrence.node as usize);
-                    assumed.grow(recurrence, values);
+                    assumed.grow(recurrence, &values);
                 }
             }
             if is_closed {
-                let holds = |check: &super::program::Check| check.holds(values, shape, bounds);
-                if self.checks.iter().all(holds) {
+                if is_enough(&values) {
                     return true;
                 }
                 narrowed += 1;
@@ -156,7 +145,7 @@ impl Program {
                     return false;
                 }
                 for (recurrence, assumed) in self.recurrences.iter().zip(&mut assumed) {
-                    let computed = recurrence.computed(values);
+                    let computed = recurrence.computed(&values);
                     if computed != assumed.range {
                         assumed.range = computed;
                         first = first.min(recurrence.node as usize);

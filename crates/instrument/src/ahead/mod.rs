@@ -34,6 +34,7 @@
 mod passes;
 mod values;
 
+pub(crate) use passes::{Read, read};
 pub(crate) use values::{Ahead, Value};
 
 use crate::protocol::LABEL_PREFIX;

@@ -113,13 +113,13 @@ impl Amount {
 }
 
 /// What an operand reads, or what its address is based on.
-pub(super) enum Read<'a> {
+pub(crate) enum Read<'a> {
     Constant(i64),
     Register(ValueId, &'a str),
 }
 
 /// See [`Read`]; none if that is neither a constant nor a register.
-pub(super) fn read<'a>(
+pub(crate) fn read<'a>(
     analysis: &Analysis<'_, 'a>,
     index: usize,
     operand: usize,

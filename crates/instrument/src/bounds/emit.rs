@@ -308,6 +308,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                     self.compare_shadow(encoding, (group, instruction), pointer, outside, out);
                 }
             },
+            None if self.compare_index(number, guard, outside, out) => {}
             None => self.compare(group, instruction, (pointer, base, size), outside, out),
         }
         if tried.is_some() {

@@ -155,6 +155,7 @@ impl Emit<'_, '_, '_> {
                 self.limits_of(root, out);
             }
         }
+        self.ranges(out);
         self.addresses_in_spaces(out);
     }
 
@@ -199,6 +200,7 @@ impl Emit<'_, '_, '_> {
             line!(out, ".reg .b64 {GIVEN_BASE}, {GIVEN_SIZE};");
         }
         self.declare_of_windows(out);
+        self.declare_of_indices(out);
         if plan.has_windows(self.analysis) || plan.groups.iter().any(|group| group.skips) {
             line!(out, ".reg .pred {GO}<{}>;", plan.groups.len());
         }
@@ -364,6 +366,19 @@ impl Emit<'_, '_, '_> {
                 "cvt.u64.u32 {}, {DYNAMIC};",
                 Op::Family(ROOT_SIZE, root.0)
             );
+        }
+    }
+
+    /// Registers that only checks of indices need.
+    fn declare_of_indices(&self, out: &mut String) {
+        let ranges = self.plan.launch_indices.len();
+        if !self.plan.launch || ranges == 0 {
+            return;
+        }
+        line!(out, ".reg .b32 {INDEX_FROM}<{ranges}>;");
+        line!(out, ".reg .b32 {INDEX_SPAN}<{ranges}>;");
+        if !self.plan.has_windows(self.analysis) {
+            line!(out, ".reg .b32 {OFFSET32};");
         }
     }
 

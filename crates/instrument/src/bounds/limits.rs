@@ -5,16 +5,22 @@
 //! Those of a kernel's pointer parameters are the same for all threads of a launch. The
 //! host computes them ([`LaunchLimit`]), and the launch parameter carries them behind
 //! the bounds. Others are computed at the top of the body, or where the pointer appears.
+//!
+//! Where an address is a pointer parameter and an index of 32 bits ([`crate::indexed`]), a
+//! check compares the index in place of the offset, with a range that the host computes.
 
 use super::aligned::{Aligned, Pointer};
 use super::emit::{Emit, constant_size};
-use super::plan::{Group, Plan, Source};
+use super::pieces::operand_name;
+use super::plan::{ByIndex, Group, Plan, Planned, Source};
 use super::text::*;
-use crate::output::LaunchLimit;
+use crate::indexed::Indices;
+use crate::output::{LaunchIndex, LaunchLimit};
 use crate::parameters;
 use crate::patch::line;
 use analysis::{Analysis, Root, RootId};
-use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
+use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, LaunchRange};
+use ptx::Guard;
 use ptx::table::Extent;
 
 /// A limit that a root's offsets are compared with.
@@ -94,6 +100,90 @@ impl Plan {
         self.launch_limits = limits;
     }
 
+    /// Notes which checks compare an index in place of an address, with which ranges.
+    pub(super) fn settle_launch_indices(&mut self, analysis: &Analysis<'_, '_>) {
+        if !analysis.code.function.is_entry {
+            return;
+        }
+        let indices = Indices::of(analysis);
+        for leader in self.accesses.iter().filter(|access| access.leads) {
+            let found = self.launch_index(analysis, &indices, leader);
+            let Some((range, read_at)) = found else {
+                continue;
+            };
+            let known = self.launch_indices.iter();
+            let place = known.clone().position(|known| *known == range);
+            let place = place.unwrap_or(known.len());
+            if place == self.launch_indices.len() {
+                self.launch_indices.push(range);
+            }
+            let by_index = ByIndex {
+                range: place as u32,
+                read_at,
+            };
+            self.by_index.insert(leader.group, by_index);
+        }
+    }
+
+    /// No check compares an index.
+    pub(super) fn without_launch_indices(&mut self) {
+        self.launch_indices.clear();
+        self.by_index.clear();
+    }
+
+    /// What the host computes the range of indices from that the accesses of a group have,
+    /// and the instruction that reads the index.
+    fn launch_index(
+        &self,
+        analysis: &Analysis<'_, '_>,
+        indices: &Indices<'_, '_, '_>,
+        leader: &Planned,
+    ) -> Option<(LaunchIndex, u32)> {
+        let group = &self.groups[leader.group as usize];
+        let (Source::Root(root), Extent::Bytes(bytes @ 1..)) = (group.source, group.extent) else {
+            return None;
+        };
+        let is_plain = group.window.is_none()
+            && !group.in_doubt
+            && !group.redirects
+            && group.twin.is_none()
+            && group.lanes == 32
+            && group.aligned != Aligned::Tested;
+        let at = leader.instruction as usize;
+        let indexed = indices.of_access(at, leader.operand).filter(|_| is_plain)?;
+        let limit = match group.limit(root, bytes - 1) {
+            Some(limit) => self.launch_limit(analysis, &limit)?,
+            None => LaunchLimit {
+                root: self.place_of_root(analysis, root)?,
+                less: 0,
+                alignment: 1,
+                residue: 0,
+            },
+        };
+        if self.roots.get(limit.root as usize) != Some(&indexed.parameter) {
+            return None;
+        }
+        let range = LaunchIndex {
+            root: limit.root,
+            scale: indexed.scale,
+            is_signed: indexed.is_signed,
+            first: indexed.offset.checked_add(group.low)?,
+            less: limit.less,
+            alignment: limit.alignment,
+            residue: limit.residue,
+        };
+        Some((range, indexed.read_at as u32))
+    }
+
+    /// Where the launch parameter has the bounds of a pointer parameter.
+    fn place_of_root(&self, analysis: &Analysis<'_, '_>, root: RootId) -> Option<u32> {
+        let Root::KernelParameter { offset } = analysis.provenance.root(root)? else {
+            return None;
+        };
+        let place = self.roots.iter().position(|&root| root == offset)?;
+        Some(place as u32)
+    }
+
     /// What the host must know of those limits.
     pub(super) fn launch_limits(&self, analysis: &Analysis<'_, '_>) -> Vec<LaunchLimit> {
         let limits = self.launch_limits.iter();
@@ -113,7 +203,7 @@ impl Plan {
             Some(_) => return None,
         };
         Some(LaunchLimit {
-            root: self.roots.iter().position(|&root| root == offset)? as u32,
+            root: self.place_of_root(analysis, limit.root)?,
             less: limit.less,
             alignment,
             residue,
@@ -125,9 +215,14 @@ impl Plan {
         size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * self.roots.len()
     }
 
+    /// Bytes of the launch parameter before the ranges of indices.
+    fn launch_ranges(&self) -> usize {
+        self.launch_bounds() + size_of::<u64>() * self.launch_limits.len()
+    }
+
     /// Bytes of the launch parameter before the window of shadow memory.
     pub(super) fn launch_window(&self) -> usize {
-        self.launch_bounds() + size_of::<u64>() * self.launch_limits.len()
+        self.launch_ranges() + size_of::<LaunchRange>() * self.launch_indices.len()
     }
 
     /// Where the launch parameter has a limit, if it has.
@@ -139,7 +234,61 @@ impl Plan {
     }
 }
 
-impl Emit<'_, '_, '_> {
+impl<'a> Emit<'_, '_, 'a> {
+    /// The ranges of indices, at the top of the body.
+    pub(super) fn ranges(&self, out: &mut String) {
+        if !self.plan.launch {
+            return;
+        }
+        let at = self.plan.launch_ranges();
+        for number in 0..self.plan.launch_indices.len() {
+            let at = at + number * size_of::<LaunchRange>();
+            let span_at = at + std::mem::offset_of!(LaunchRange, span);
+            let (from, span) = (
+                Op::Family(INDEX_FROM, number as u32),
+                Op::Family(INDEX_SPAN, number as u32),
+            );
+            line!(out, "ld.param.b32 {from}, [{LAUNCH_PARAMETER}+{at}];");
+            line!(out, "ld.param.b32 {span}, [{LAUNCH_PARAMETER}+{span_at}];");
+        }
+    }
+
+    /// Sets `outside` where the index of a group's address is not in bounds, if it has one.
+    pub(super) fn compare_index(
+        &self,
+        number: u32,
+        guard: Option<Guard<'a>>,
+        outside: Op<'a>,
+        out: &mut String,
+    ) -> bool {
+        let by_index = self.plan.by_index.get(&number);
+        let Some(by_index) = by_index.filter(|_| self.plan.launch) else {
+            return false;
+        };
+        let read_at = &self.analysis.code.instructions[by_index.read_at as usize];
+        let Some(index) = operand_name(read_at.instruction, 1) else {
+            return false;
+        };
+        let (from, span) = (
+            Op::Family(INDEX_FROM, by_index.range),
+            Op::Family(INDEX_SPAN, by_index.range),
+        );
+        line!(out, "sub.s32 {OFFSET32}, {index}, {from};");
+        match guard {
+            None => line!(out, "setp.gt.u32 {outside}, {OFFSET32}, {span};"),
+            Some(Guard {
+                negated, register, ..
+            }) => {
+                let not = if negated { "!" } else { "" };
+                line!(
+                    out,
+                    "setp.gt.and.u32 {outside}, {OFFSET32}, {span}, {not}{register};"
+                );
+            }
+        }
+        true
+    }
+
     /// The limits that depend on one root's size.
     pub(super) fn limits_of(&self, root: RootId, out: &mut String) {
         for (number, known) in self.limit_list.iter().enumerate() {

@@ -32,6 +32,7 @@ mod narrowed;
 mod pass;
 mod pieces;
 mod plan;
+mod plausible;
 mod predicated_off;
 mod prove;
 mod residual;
@@ -268,9 +269,7 @@ impl<'x, 'a> Pass<'x, 'a> {
             if checked {
                 let size = launch_parameter.map(|slot| slot.size);
                 self.copy(&mut summary, CHECKED_PREFIX, size);
-                let elided = proof.as_ref().err().and_then(|obstacle| {
-                    residual::elided(&summary.analysis, &summary.plan, obstacle)
-                });
+                let elided = residual::elided((&summary.analysis, &summary.plan), &proof);
                 residual = elided.map(|elided| self.residual(&mut summary, elided, size));
             }
             let launch_parameter = launch_parameter.filter(|_| checked);
@@ -328,6 +327,10 @@ impl<'x, 'a> Pass<'x, 'a> {
         summary.plan.launch = !is_launched_by_kernels && fits(&summary.plan);
         if summary.plan.launch {
             summary.plan.settle_launch_limits(&summary.analysis);
+            summary.plan.settle_launch_indices(&summary.analysis);
+            if !fits(&summary.plan) {
+                summary.plan.without_launch_indices();
+            }
             if !fits(&summary.plan) {
                 summary.plan.launch_limits.clear();
             }
@@ -371,6 +374,10 @@ impl<'x, 'a> Pass<'x, 'a> {
             },
             limits: match launch_parameter {
                 Some(_) => plan.launch_limits(&summary.analysis),
+                None => Vec::new(),
+            },
+            indices: match launch_parameter {
+                Some(_) => plan.launch_indices.clone(),
                 None => Vec::new(),
             },
             coverage: KernelCoverage::default(),

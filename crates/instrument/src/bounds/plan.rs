@@ -9,6 +9,7 @@ use super::limits::Limit;
 use super::strings::CheckedPrint;
 use super::window::{self, FailurePolicy, Window};
 use crate::error::Error;
+use crate::output::LaunchIndex;
 use crate::sites::Sites;
 use analysis::{
     Analysis, Code, Lost, ModuleSymbols, Nameable, Place, Register, Return, Root, RootId, Stored,
@@ -168,6 +169,15 @@ impl ReturnedBounds {
     }
 }
 
+/// A check that compares an index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByIndex {
+    /// The place of its range among [`Plan::launch_indices`].
+    pub(super) range: u32,
+    /// The instruction that has the index as its second operand.
+    pub(super) read_at: u32,
+}
+
 /// The plan for one function.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
@@ -195,6 +205,10 @@ pub(super) struct Plan {
     pub(super) launch: bool,
     /// The limits that it carries, if it is an entry's.
     pub(super) launch_limits: Vec<Limit>,
+    /// And the ranges of indices.
+    pub(super) launch_indices: Vec<LaunchIndex>,
+    /// The groups whose checks compare an index.
+    pub(super) by_index: FxHashMap<u32, ByIndex>,
     /// Calls of checked copies, in order.
     pub(super) calls: Vec<Call>,
     /// The values that calls of checked copies return with bounds.

@@ -1,12 +1,14 @@
 //! Decides which accesses of a kernel need no checks in its residual copy: those
 //! that a launch can be proved for although others cannot be, because their
-//! addresses depend on data. Each kernel has at most one such copy, which is
-//! written with the checked one and used where its proof holds.
+//! addresses depend on data, or are not likely to be (`plausible`). Each kernel has at
+//! most one such copy, which is written with the checked one and used where its proof
+//! holds, and the proof of the whole does not.
 //!
 //! An access loses its check only with its whole group, whose verdict the other
 //! members use, and with the twins of that group.
 
 use super::plan::Plan;
+use super::plausible::plausible;
 use super::prove::query;
 use crate::output::{Obstacle, Reason};
 use analysis::{Analysis, Loops, Program, Query};
@@ -45,30 +47,73 @@ impl Elided {
     }
 }
 
-/// The accesses that can do without checks where the whole kernel cannot, for
-/// `obstacle`; `None` if there are too few of them.
+/// The accesses that can do without checks where the whole kernel cannot, or is not
+/// likely to, as `proof` says; `None` if there are too few of them.
 pub(super) fn elided(
-    analysis: &Analysis<'_, '_>,
-    plan: &Plan,
-    obstacle: &Obstacle,
+    (analysis, plan): (&Analysis<'_, '_>, &Plan),
+    proof: &Result<Program, Obstacle>,
 ) -> Option<Elided> {
-    match obstacle.reason {
+    match proof.as_ref().map_err(|obstacle| obstacle.reason) {
         // The host does not know the bounds.
-        Reason::NoChecks | Reason::Parameters => return None,
-        Reason::Address
-        | Reason::Buffer
-        | Reason::Extent
-        | Reason::Unchecked
-        | Reason::Call
-        | Reason::Size => {}
+        Err(Reason::NoChecks | Reason::Parameters) => return None,
+        Err(
+            Reason::Address
+            | Reason::Buffer
+            | Reason::Extent
+            | Reason::Unchecked
+            | Reason::Call
+            | Reason::Size,
+        ) => {}
+        Ok(_) => {}
     }
-    let leaders = || plan.accesses.iter().filter(|access| access.leads);
-    let mut asked: Vec<(u32, Query)> = leaders()
+    let asked = provable(analysis, plan);
+    let is_whole = proof.is_ok();
+    let all = match proof {
+        Ok(program) => Some(program.clone()),
+        Err(_) => program(analysis, &asked),
+    };
+    let plausible = all.map(|program| {
+        let plausible = plausible(analysis.code.function, &program, asked.len());
+        let likely = asked.iter().zip(plausible).filter(|(_, is)| *is);
+        likely.map(|(asked, _)| *asked).collect::<Vec<_>>()
+    });
+    let all_are_likely = plausible
+        .as_ref()
+        .is_none_or(|some| some.len() == asked.len());
+    let likely = plausible.filter(|_| !all_are_likely);
+    let likely = likely.and_then(|likely| without(analysis, plan, likely));
+    match likely {
+        None if is_whole => None,
+        None => without(analysis, plan, asked),
+        some => some,
+    }
+}
+
+/// The groups of which some launch can be proved, each for itself, and what is asked of
+/// them.
+fn provable(analysis: &Analysis<'_, '_>, plan: &Plan) -> Vec<(u32, Query)> {
+    let leaders = plan.accesses.iter().filter(|access| access.leads);
+    let mut asked: Vec<(u32, Query)> = leaders
         .filter_map(|leader| Some((leader.group, query(analysis, plan, leader).ok()?)))
         .collect();
     let queries: Vec<Query> = asked.iter().map(|(_, query)| *query).collect();
     let mut provable = Program::provable(analysis, &queries).into_iter();
     asked.retain(|_| provable.next() == Some(true));
+    asked
+}
+
+/// The program that decides about all that is asked.
+fn program(analysis: &Analysis<'_, '_>, asked: &[(u32, Query)]) -> Option<Program> {
+    let queries: Vec<Query> = asked.iter().map(|(_, query)| *query).collect();
+    Program::of(analysis, &queries).ok()
+}
+
+/// A copy without the checks of some groups, if it is worth its size.
+fn without(
+    analysis: &Analysis<'_, '_>,
+    plan: &Plan,
+    mut asked: Vec<(u32, Query)>,
+) -> Option<Elided> {
     let mut groups = vec![false; plan.groups.len()];
     for (group, _) in &asked {
         groups[*group as usize] = true;
@@ -78,11 +123,10 @@ pub(super) fn elided(
     if !is_worth_while(analysis, plan, &groups) {
         return None;
     }
-    let queries: Vec<Query> = asked.into_iter().map(|(_, query)| query).collect();
-    let proof = Program::of(analysis, &queries).ok()?;
+    let proof = program(analysis, &asked)?;
     Some(Elided {
         proof,
-        queries,
+        queries: asked.into_iter().map(|(_, query)| query).collect(),
         groups,
     })
 }

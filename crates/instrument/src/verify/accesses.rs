@@ -128,6 +128,7 @@ impl State {
         let Some(info) = input.analysis.code.info(index) else {
             return;
         };
+        self.settle_indices(index, &info.accesses, input);
         let mut is_checked = false;
         for access in &info.accesses {
             let subject = Subject {

@@ -19,6 +19,7 @@ use super::verdicts::{Count, Distance, Needs, Redirect, Verdict};
 use super::windows::Windows;
 use super::written::{is_own, number, root};
 use crate::ahead::Counted;
+use crate::indexed::Indices;
 use crate::protocol::family::{LIMIT, PASSED_BASE, PASSED_SIZE};
 use crate::protocol::register::{
     GIVEN_BASE, GIVEN_SIZE, OTHER, SCRATCH, SITE, WEAK_BASE, WEAK_SIZE,
@@ -48,6 +49,8 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) launch: Option<u64>,
     /// The limits in it.
     pub(super) host: HostLimits<'x>,
+    /// Which addresses have an index.
+    pub(super) indices: Indices<'x, 'm, 'a>,
     /// What may end the kernel before a thread exits.
     pub(super) endings: &'x Endings<'a>,
     /// The functions that calls may reach.
@@ -679,6 +682,7 @@ impl State {
                     || self.record_code_of(instruction, first)
                     || self.arithmetic(instruction, first)
                     || self.comparison(instruction, first)
+                    || self.index_code(instruction, first)
                     || self.lanes_and_guards(instruction, first)
                     || self.selection(instruction, first)
                     || self.result_code(instruction, first)

@@ -1,7 +1,7 @@
 //! Limits that the host computes for a launch, as the tables say that it does.
 
 use super::checks::{is_shared_limit, name};
-use crate::output::{EntryPlan, LaunchLimit};
+use crate::output::{EntryPlan, LaunchIndex, LaunchLimit};
 use crate::parameters;
 use analysis::{Analysis, Root};
 use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
@@ -14,6 +14,8 @@ pub(super) struct HostLimits<'x> {
     roots: &'x [u32],
     /// The limits.
     pub(super) limits: &'x [LaunchLimit],
+    /// The ranges of indices behind them.
+    pub(super) indices: &'x [LaunchIndex],
 }
 
 /// A limit that check code loads.
@@ -36,7 +38,23 @@ impl<'x> HostLimits<'x> {
         entry.map_or(HostLimits::default(), |entry| HostLimits {
             roots: &entry.roots,
             limits: &entry.limits,
+            indices: &entry.indices,
         })
+    }
+
+    /// The offset of a pointer among the parameters, by its place in the launch parameter.
+    pub(super) fn parameter(&self, root: u32) -> Option<u32> {
+        self.roots.get(root as usize).copied()
+    }
+
+    /// Bytes of the launch parameter before the limits.
+    fn bounds(&self) -> usize {
+        size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * self.roots.len()
+    }
+
+    /// Bytes of the launch parameter before the ranges of indices.
+    pub(super) fn ranges(&self) -> usize {
+        self.bounds() + size_of::<u64>() * self.limits.len()
     }
 
     /// The limit that an instruction of check code loads; `None` if it loads none.
@@ -56,13 +74,12 @@ impl<'x> HostLimits<'x> {
             return None;
         }
         let place = u64::try_from(address.offset).ok()?;
-        let bounds = size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * self.roots.len();
-        let behind = usize::try_from(place).ok()?.checked_sub(bounds)?;
+        let behind = usize::try_from(place).ok()?.checked_sub(self.bounds())?;
         let limit = self.limits.get(behind / size_of::<u64>())?;
         if !behind.is_multiple_of(size_of::<u64>()) || !limit.alignment.is_power_of_two() {
             return None;
         }
-        let offset = *self.roots.get(limit.root as usize)?;
+        let offset = self.parameter(limit.root)?;
         let mut roots = analysis.provenance.roots.iter();
         let root = roots.position(|root| *root == Root::KernelParameter { offset })?;
         let pointer = match limit.alignment {

@@ -66,13 +66,15 @@
 //!   the launch's own values.
 //! * `crate::ahead`: which loops can be counted before they begin, and the text that
 //!   computes their passes, and addresses of the first pass and the last.
+//! * `crate::indexed`: which addresses are a pointer parameter and an index, and whether
+//!   its register still holds it.
 //! * `model::layout`: addresses and records that host and device share.
 //! * `crate::support`: the text of the functions that checks call;
 //!   `crate::parameters`: the layout of parameter blocks; `crate::protocol`:
 //!   names.
 //! * The lookup tables, and the bounds that the host passes to a launch: they
-//!   stay those of the pointer. The limits that it passes: it computes them as
-//!   [`crate::LaunchLimit`] says.
+//!   stay those of the pointer. The limits that it passes, and the ranges of indices: it
+//!   computes them as [`crate::LaunchLimit`] and [`crate::LaunchIndex`] say.
 
 mod accesses;
 mod again;
@@ -87,6 +89,7 @@ mod facts;
 mod handed;
 mod heap;
 mod host;
+mod indexed;
 mod lookups;
 mod module;
 mod narrowed;
@@ -188,7 +191,6 @@ fn fits_sites(entry: &EntryPlan, unchecked: Option<&[u32]>, done: &Instrumented)
     let elided = done.sites.iter().filter(|site| residual.elides(site.group));
     elided.map(|site| site.id.0).eq(unchecked.iter().copied())
         && residual.elided.is_sorted()
-        && entry.proof.is_err()
         && entry.checked_name.is_some()
 }
 

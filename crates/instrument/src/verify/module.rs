@@ -6,6 +6,7 @@ use super::host::HostLimits;
 use super::{Errors, Wanted, checks, residual, statements, through};
 use crate::ahead::{Counted, label, least_passes};
 use crate::device_runtime;
+use crate::indexed::Indices;
 use crate::output::EntryPlan;
 use crate::protocol::{FREE, MALLOC};
 use crate::support;
@@ -361,6 +362,7 @@ impl<'x, 'a> Judge<'x, 'a> {
                 true => HostLimits::of(self.entries, original.name),
                 false => HostLimits::default(),
             },
+            indices: Indices::of(&analysis),
             endings: &self.endings,
             callees: &self.callees,
             texts: &self.texts,

@@ -9,14 +9,14 @@ use super::facts::{is_found_on_device, made_by};
 use super::written::{Limit, look_up_into, number, reads, root};
 use crate::parameters;
 use crate::protocol::family::{
-    IN_SPACE, IN_SPACE_WIDE, LIMIT, ROOT_BASE, SHADOW_BASE, SHADOW_SIZE,
+    IN_SPACE, IN_SPACE_WIDE, INDEX_FROM, INDEX_SPAN, LIMIT, ROOT_BASE, SHADOW_BASE, SHADOW_SIZE,
 };
 use crate::protocol::register::{
     BLOCK, DYNAMIC, FIRST_UNIT, LANE, POISONED, SCRATCH, SCRATCH2, WEAK_BASE, WEAK_SIZE,
 };
 use crate::support::RESERVED_SHARED;
 use analysis::{Referent, Register, Root, RootId, ValueId};
-use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
+use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, LaunchRange};
 use ptx::{Instruction, Mnemonic, Modifier};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +40,8 @@ pub(super) struct Roots {
     pub(super) kept: FxHashSet<ValueId>,
     /// Which register the numbers of travelling bounds belong to.
     pub(super) registers: BTreeMap<u32, Register>,
+    /// How many ranges of indices were loaded.
+    pub(super) ranges: u32,
     /// The value of each limit register.
     pub(super) limits: BTreeMap<u32, Limit>,
     /// The program's instructions whose definitions may follow here.
@@ -119,6 +121,8 @@ pub(super) fn is_of_bounds(register: &str) -> bool {
         IN_SPACE,
         IN_SPACE_WIDE,
         LIMIT,
+        INDEX_FROM,
+        INDEX_SPAN,
     ];
     families
         .iter()
@@ -189,6 +193,9 @@ impl State {
             if let Some(end) = self.root_at_head(id, at, input) {
                 return Some(end);
             }
+        }
+        if let Some(end) = self.range_at_head(at, input) {
+            return Some(end);
         }
         let first = super::written::word(text, at);
         if first == "mov.b64" {
@@ -442,12 +449,13 @@ impl State {
         {
             let taken = size_of::<LaunchBounds>() * self.roots.launched.len();
             let taken = taken + size_of::<u64>() * input.host.limits.len();
+            let taken = taken + size_of::<LaunchRange>() * input.host.indices.len();
             // Those that only a proof needs are the host's.
             let is_all = input.shadow.is_none();
             if is_all && size != (size_of::<LaunchHeader>() + taken) as u64 {
                 errors.at(
                     input.span,
-                    "the launch parameter is not a header, bounds that are used, and the limits",
+                    "the launch parameter is not a header, bounds that are used, and limits and ranges",
                 );
             }
         }

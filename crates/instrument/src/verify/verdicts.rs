@@ -4,6 +4,7 @@
 use super::alignment::Tested;
 use super::blocks::{self, Blocks};
 use super::checks::{State, Text, integer, is_shared_limit, name};
+use super::indexed::Compared;
 use super::lookups::Found;
 use super::written::number;
 use crate::protocol::family::{KEPT, REDIRECTED};
@@ -37,7 +38,8 @@ pub(super) struct Count {
 /// The values that a failed check keeps for the record, beside its site.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    /// The address, if it is the one that was checked.
+    /// The address, and whether it is the one that was checked.
+    pub(super) address: Option<Text>,
     pub(super) has_address: bool,
     pub(super) base: Option<Text>,
     pub(super) size: Option<Text>,
@@ -129,6 +131,8 @@ pub(super) struct Verdict {
     /// How many blocks it is about, if shadow memory decides; and whether a byte
     /// that is alone in its block is looked up.
     pub(super) blocks: Option<(Blocks, bool)>,
+    /// The index that was compared, until the address is known that has it.
+    pub(super) compared: Option<Compared>,
     /// It only says that bytes are not in the buffer of a parameter, and is noted
     /// (`super::again`).
     pub(super) is_noted: bool,
@@ -154,6 +158,7 @@ impl Verdict {
             found: None,
             symbol: None,
             blocks: None,
+            compared: None,
             is_noted: false,
             serial: 0,
         }
@@ -227,6 +232,7 @@ impl State {
             }
             ("mov.b64" | "cvt.u64.u32", ADDRESS) => {
                 verdict.record.has_address = value == verdict.distance.pointer;
+                verdict.record.address = Some(value);
             }
             ("mov.b64" | "cvt.u64.u32", RECORD_BASE) => verdict.record.base = Some(raw),
             ("mov.b64" | "cvt.u64.u32", RECORD_SIZE) => verdict.record.size = Some(raw),

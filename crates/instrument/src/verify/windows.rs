@@ -34,6 +34,11 @@ impl Windows {
         *self = Windows::default();
     }
 
+    /// How far a pointer of 32 bits, or an index, is from a base.
+    pub(super) fn distance(&self) -> Option<&Distance> {
+        self.distance.as_ref()
+    }
+
     /// The symbol whose address a register holds.
     pub(super) fn symbol(&self, register: &str) -> Option<&Text> {
         self.symbols.get(register)

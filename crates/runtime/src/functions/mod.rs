@@ -129,6 +129,8 @@ pub(crate) struct Function {
     pub stacks: AtomicU32,
     /// Which of its launches were proved in bounds.
     pub answers: Answers,
+    /// And which in part, where that is asked besides.
+    pub answers_of_part: Answers,
     /// Which of them come again as they were.
     pub seen: Seen,
     pub counts: Counts,
@@ -430,6 +432,7 @@ pub(crate) mod tests {
             limit_known: AtomicBool::new(false),
             stacks: AtomicU32::new(0),
             answers: Answers::default(),
+            answers_of_part: Answers::default(),
             seen: Seen::default(),
             counts: Counts::default(),
         }

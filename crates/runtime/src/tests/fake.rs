@@ -82,6 +82,7 @@ pub fn module(lookups: bool) -> Instrumented {
         }),
         roots: vec![0, 8],
         limits: Vec::new(),
+        indices: Vec::new(),
         coverage: KernelCoverage {
             exact_sites: sites.len() as u32,
             ..KernelCoverage::default()
