@@ -75,6 +75,21 @@ const TRAPS: &[Trap] = &[
         &[],
         &[(0, 0)],
     ),
+    trap(
+        "the end of a range is no multiple of what all its numbers are",
+        "shl.b32 %r9, %r2, 4; setp.lt.u32 %p9, %r9, %r1; cvt.u64.u32 %rd9, %r9; add.s64 %rd9, %rd1, %rd9; \
+         @%p9 st.global.v4.u32 [%rd9], {%r2, %r2, %r2, %r2};",
+        &[(1, 0), (61, 0), (64, 0)],
+        &[(65, 0), (80, 0)],
+    ),
+    // ---- loops
+    trap(
+        "what is halved in each pass has fewer low bits that are zero each time",
+        "mov.u32 %r8, %r1; again: shr.s32 %r8, %r8, 1; shr.s32 %r9, %r8, 4; STORE setp.gt.s32 %p9, %r8, 1; \
+         @%p9 bra again;",
+        &[(2, 0), (255, 0), (256, 0), (511, 0)],
+        &[(512, 0), (1024, 0)],
+    ),
     // ---- addresses of variables
     trap(
         "a generic address less one in its own space is no zero",
