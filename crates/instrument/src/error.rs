@@ -23,7 +23,7 @@ pub enum Error {
         line: u32,
     },
     /// More sites than a record can name.
-    #[error("the module has more than {} memory accesses: split it", u32::MAX)]
+    #[error("the module has more than {} memory accesses: split it", crate::protocol::IN_SPACE_SITE - 1)]
     TooManySites,
 }
 

@@ -83,6 +83,16 @@ pub(crate) mod register {
     pub(crate) const RECORD_BASE: &str = "%__rf_record_base";
     /// See `RECORD_BASE`.
     pub(crate) const RECORD_SIZE: &str = "%__rf_record_size";
+    /// As `ADDRESS`, of an access to an object in a space of its own ([`super::IN_SPACE_SITE`]).
+    pub(crate) const SPACE_ADDRESS: &str = "%__rf_space_address";
+    /// Where that object begins, if the code knows several.
+    pub(crate) const SPACE_BASE: &str = "%__rf_space_base";
+    /// The address of the record that is being written, whichever of both it is.
+    pub(crate) const TOLD_ADDRESS: &str = "%__rf_told_address";
+    /// And the bounds.
+    pub(crate) const TOLD_BASE: &str = "%__rf_told_base";
+    /// See `TOLD_BASE`.
+    pub(crate) const TOLD_SIZE: &str = "%__rf_told_size";
     /// The last site that the thread has recorded, in code that may end other than
     /// by an exit; zero if there is none.
     pub(crate) const REPORTED: &str = "%__rf_reported";
@@ -146,6 +156,11 @@ pub(crate) mod register {
     /// The address has shadow memory.
     pub(crate) const COVERED: &str = "%__rf_covered";
 }
+
+/// Added to the sites of checks that keep 32 bits of an address: of accesses to objects in
+/// spaces of their own. A check keeps as little as it can, and what is written of it is
+/// found where the record is written.
+pub(crate) const IN_SPACE_SITE: u32 = 1 << 31;
 
 /// Where threads end that [`register::ROUNDS`] says are to.
 pub(crate) const LEAVE: &str = "$__rf_leave";

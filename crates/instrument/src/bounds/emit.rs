@@ -9,6 +9,7 @@
 
 use super::aligned::{Address, Aligned, or_misaligned};
 use super::demand::About;
+use super::inside::InSpace;
 use super::limits::Limit;
 use super::pieces::{limit, lookup_in, operand_name, outside_only, reg, sink, still};
 use super::plan::{Base, Group, Plan, Source};
@@ -62,6 +63,8 @@ pub(super) struct Emit<'x, 'm, 'a> {
     pub(super) is_trial: bool,
     /// Some code is written twice.
     pub(super) has_trials: bool,
+    /// What records need of objects in spaces of their own.
+    pub(super) in_space: Option<InSpace>,
     /// The group whose verdict the last check before this one used.
     pub(super) last_owner: Option<u32>,
     /// How many registers of 32 bits, and of 64, are used before loops; none if there is
@@ -103,6 +106,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             labels: 0,
             is_trial: false,
             has_trials: false,
+            in_space: plan.in_space(analysis),
             last_owner: None,
             ahead: None,
             refreshed: false,

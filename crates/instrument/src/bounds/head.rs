@@ -9,12 +9,21 @@ use super::text::*;
 use super::window::Window;
 use crate::parameters;
 use crate::patch::line;
-use crate::protocol::{APPEND, LABEL_PREFIX, LEAVE, MOST_ROUNDS};
+use crate::protocol::{APPEND, IN_SPACE_SITE, LABEL_PREFIX, LEAVE, MOST_ROUNDS};
 use crate::support::{RESERVED_SHARED, Scratch, Values};
 use analysis::{Root, RootId};
 use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::Guard;
 use rustc_hash::FxHashSet;
+use std::fmt::Display;
+
+/// The registers that a record is written from.
+struct Told {
+    site: Op<'static>,
+    address: Op<'static>,
+    /// None if the host knows them.
+    bounds: Option<(Op<'static>, Op<'static>)>,
+}
 
 impl Emit<'_, '_, '_> {
     /// Writes a record where a thread leaves, if it has one.
@@ -70,15 +79,62 @@ impl Emit<'_, '_, '_> {
             narrow: [&RECORD_WORD, &RECORD_PART],
             predicates: [&OUTSIDE, &OTHER],
         };
-        let has_bounds = self.plan.records_bounds;
+        let told = self.tell(out);
         let values = Values {
-            site: &SITE,
-            address: &ADDRESS,
-            bounds: has_bounds.then_some((&RECORD_BASE, &RECORD_SIZE)),
+            site: &told.site,
+            address: &told.address,
+            bounds: told.bounds.as_ref().map(|(base, size)| {
+                let (base, size): (&dyn Display, &dyn Display) = (base, size);
+                (base, size)
+            }),
             launch: self.plan.launch.then_some(LAUNCH_PARAMETER),
             ends,
         };
         self.reports.record.write(&scratch, &values, &full, out);
+    }
+
+    /// Finds what the record is to say: checks of objects in spaces of their own keep only
+    /// what differs among them.
+    fn tell(&self, out: &mut String) -> Told {
+        let has_bounds = self.plan.records_bounds;
+        let Some(in_space) = self.in_space else {
+            return Told {
+                site: SITE,
+                address: ADDRESS,
+                bounds: has_bounds.then_some((RECORD_BASE, RECORD_SIZE)),
+            };
+        };
+        let base = in_space
+            .only
+            .map_or(SPACE_BASE, |root| Op::Family(IN_SPACE, root.0));
+        line!(out, "setp.lt.s32 {OTHER}, {SITE}, 0;");
+        line!(out, "cvt.u64.u32 {TOLD_ADDRESS}, {SPACE_ADDRESS};");
+        line!(
+            out,
+            "selp.b64 {TOLD_ADDRESS}, {TOLD_ADDRESS}, {ADDRESS}, {OTHER};"
+        );
+        line!(out, "cvt.u64.u32 {TOLD_BASE}, {base};");
+        line!(
+            out,
+            "selp.b64 {TOLD_BASE}, {TOLD_BASE}, {RECORD_BASE}, {OTHER};"
+        );
+        let size = match in_space.is_dynamic {
+            true => {
+                line!(out, "cvt.u64.u32 {TOLD_SIZE}, {DYNAMIC};");
+                line!(
+                    out,
+                    "selp.b64 {TOLD_SIZE}, {TOLD_SIZE}, {RECORD_SIZE}, {OTHER};"
+                );
+                TOLD_SIZE
+            }
+            false => RECORD_SIZE,
+        };
+        line!(out, "and.b32 {RECORD_PART}, {SITE}, {};", IN_SPACE_SITE - 1);
+        Told {
+            site: RECORD_PART,
+            address: TOLD_ADDRESS,
+            bounds: Some((TOLD_BASE, size)),
+        }
     }
 
     /// Stops a thread that has failed a check, after its record. The guard of the
@@ -107,24 +163,21 @@ impl Emit<'_, '_, '_> {
 
     /// Calls the function that writes a record.
     fn append(&self, out: &mut String) {
+        let told = self.tell(out);
         if self.plan.launch {
             line!(out, "ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];");
         } else {
             line!(out, "mov.b64 {SCRATCH}, 0;");
         }
-        let (base, size) = if self.plan.records_bounds {
-            (RECORD_BASE, RECORD_SIZE)
-        } else {
-            (Op::Constant(0), Op::Constant(0))
-        };
+        let (base, size) = told.bounds.unwrap_or((Op::Constant(0), Op::Constant(0)));
         line!(out, "{{");
         line!(out, ".param .b32 __ringfence_0;");
         line!(
             out,
             ".param .b64 __ringfence_1, __ringfence_2, __ringfence_3, __ringfence_4;"
         );
-        line!(out, "st.param.b32 [__ringfence_0], {SITE};");
-        line!(out, "st.param.b64 [__ringfence_1], {ADDRESS};");
+        line!(out, "st.param.b32 [__ringfence_0], {};", told.site);
+        line!(out, "st.param.b64 [__ringfence_1], {};", told.address);
         line!(out, "st.param.b64 [__ringfence_2], {base};");
         line!(out, "st.param.b64 [__ringfence_3], {size};");
         line!(out, "st.param.b64 [__ringfence_4], {SCRATCH};");
@@ -392,6 +445,13 @@ impl Emit<'_, '_, '_> {
         line!(out, ".reg .b32 {POINTER32}, {OFFSET32}, {LIMIT32};");
         line!(out, ".reg .b32 {DYNAMIC}, {BLOCK};");
         line!(out, ".reg .b64 {GENERIC};");
+        if let Some(in_space) = self.in_space {
+            line!(out, ".reg .b32 {SPACE_ADDRESS};");
+            if in_space.only.is_none() {
+                line!(out, ".reg .b32 {SPACE_BASE};");
+            }
+            line!(out, ".reg .b64 {TOLD_ADDRESS}, {TOLD_BASE}, {TOLD_SIZE};");
+        }
         if roots > 0 {
             line!(out, ".reg .b32 {IN_SPACE}<{roots}>;");
             line!(out, ".reg .b64 {IN_SPACE_WIDE}<{roots}>;");

@@ -4,20 +4,61 @@
 //! because the program may rely on the wrap. Where the program computes it in
 //! 64 bits, the check compares all of them.
 //!
+//! What a check that fails keeps of the address for the record has 32 bits, too.
+//!
 //! Such a space has no sink: an access that fails its check is predicated off,
 //! and the result of a read is zero.
 
 use super::aligned::{Address, Aligned, or_misaligned};
-use super::emit::{Emit, also_unless};
+use super::emit::{Emit, also_unless, constant_size};
 use super::pieces::{limit, outside_only};
-use super::plan::{Base, Group, Source};
+use super::plan::{Base, Group, Plan, Source};
 use super::predicated_off::goes_on;
 use super::text::*;
 use super::window::Window;
 use crate::patch::line;
-use analysis::{Referent, RootId};
+use crate::protocol::IN_SPACE_SITE;
+use analysis::{Analysis, Referent, RootId};
 use ptx::table::Extent;
 use ptx::{Guard, Instruction};
+
+/// What is found of an object in a space of its own where a record is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InSpace {
+    /// The object, if there is only one.
+    pub(super) only: Option<RootId>,
+    /// The launch has the size of some.
+    pub(super) is_dynamic: bool,
+}
+
+impl Plan {
+    /// The object that a group is compared with by 32 bits of addresses.
+    pub(super) fn root_in_space(&self, group: &Group) -> Option<RootId> {
+        match group.source {
+            Source::Root(root) if group.window.is_some() && !group.is_wide => {
+                self.needed_in_space.contains(&root).then_some(root)
+            }
+            _ => None,
+        }
+    }
+
+    /// What records need of such objects; `None` if there are none.
+    pub(super) fn in_space(&self, analysis: &Analysis<'_, '_>) -> Option<InSpace> {
+        let roots = self
+            .groups
+            .iter()
+            .filter_map(|group| self.root_in_space(group));
+        let mut roots: Vec<RootId> = roots.collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let first = *roots.first()?;
+        let is_dynamic = |root: &RootId| constant_size(analysis, *root).is_none();
+        Some(InSpace {
+            only: (roots.len() == 1).then_some(first),
+            is_dynamic: roots.iter().any(is_dynamic),
+        })
+    }
+}
 
 impl<'a> Emit<'_, '_, 'a> {
     /// The check that a group's first member carries.
@@ -77,7 +118,15 @@ impl<'a> Emit<'_, '_, 'a> {
         outside: Op<'_>,
         out: &mut String,
     ) {
-        line!(out, "@{outside} mov.u32 {SITE}, {};", group.site.0);
+        let in_space = match self.plan.root_in_space(group) {
+            Some(_) => IN_SPACE_SITE,
+            None => 0,
+        };
+        line!(
+            out,
+            "@{outside} mov.u32 {SITE}, {};",
+            group.site.0 | in_space
+        );
         if let Some(guard) = instruction.guard {
             // The verdict is only valid where the guard is true.
             goes_on(Op::Family(GO, number), guard, outside, out);
@@ -197,6 +246,16 @@ impl<'a> Emit<'_, '_, 'a> {
             }
         }
         also_unless(group, instruction, outside, out);
+        if self.plan.root_in_space(group).is_some() {
+            if self
+                .in_space
+                .is_some_and(|in_space| in_space.only.is_none())
+            {
+                line!(out, "@{outside} mov.b32 {SPACE_BASE}, {base};");
+            }
+            line!(out, "@{outside} mov.b32 {SPACE_ADDRESS}, {pointer};");
+            return;
+        }
         for (record, value) in [(RECORD_BASE, base), (RECORD_SIZE, size), (ADDRESS, pointer)] {
             match value {
                 // The site has the size.

@@ -6,7 +6,9 @@ use super::extents::{self, Owed};
 use super::facts::{is_settled, is_window};
 use super::verdicts::{Needs, Redirect, Verdict};
 use super::written::is_own;
-use crate::protocol::register::{ADDRESS, RECORD_BASE, RECORD_SIZE};
+use crate::protocol::register::{
+    ADDRESS, DYNAMIC, RECORD_BASE, RECORD_SIZE, SPACE_ADDRESS, SPACE_BASE,
+};
 use analysis::Root;
 use model::layout::{READ_SINK, SINK_SIZE, WRITE_SINK};
 use ptx::table::{Access, Effect, Extent, Info, Predication, Space, Width, extent, used_bytes};
@@ -429,26 +431,39 @@ impl State {
         let span = subject.new.span;
         self.reports.needs_bounds |= !knows_bounds;
         let (base, size) = (&verdict.record.base, &verdict.record.size);
+        let is_in_space = verdict.record.is_in_space;
         let is_of_others = verdict
             .record
             .is_of_others
             .iter()
             .any(|register| match *register {
-                ADDRESS => true,
-                RECORD_BASE => !knows_bounds && base.is_some(),
-                RECORD_SIZE => !knows_bounds && size.is_some(),
+                ADDRESS => !is_in_space,
+                RECORD_BASE => !is_in_space && !knows_bounds && base.is_some(),
+                RECORD_SIZE => !is_in_space && !knows_bounds && size.is_some(),
+                SPACE_ADDRESS => is_in_space,
+                SPACE_BASE => is_in_space && base.is_some(),
                 _ => false,
             });
         let says_size = match (size, declared) {
+            (None, None) => is_in_space && verdict.size == DYNAMIC,
             // The site has it.
-            (None, declared) => {
-                declared.is_some() && verdict.site_has_size() && is_window(subject.access.space)
-            }
+            (None, Some(_)) => verdict.site_has_size() && is_window(subject.access.space),
             (Some(size), Some(declared)) => *size == declared.to_string(),
             (Some(size), None) => *size == verdict.size || verdict.size.parse::<u64>().is_ok(),
         };
-        let says_bounds = base.as_ref() == Some(&verdict.distance.base) && says_size;
-        let is_kept = verdict.site.is_some() && verdict.record.has_address && !is_of_others;
+        let own_base = &verdict.distance.base;
+        let says_base = base.as_ref().map_or(is_in_space, |base| base == own_base);
+        let says_bounds = says_base && says_size;
+        if is_in_space {
+            let found = base.as_ref().map_or(own_base.as_str(), |_| SPACE_BASE);
+            let needed = (found.to_owned(), declared.is_none());
+            self.reports.must_find.insert(needed);
+        }
+        let [address_in_space, base_in_space] = verdict.record.kept_in_space;
+        let is_alike =
+            address_in_space == is_in_space && (base.is_none() || base_in_space == is_in_space);
+        let is_kept =
+            verdict.site.is_some() && verdict.record.has_address && is_alike && !is_of_others;
         if !is_kept || !(knows_bounds || says_bounds) {
             errors.at(
                 span,

@@ -7,7 +7,7 @@ use super::Errors;
 use super::checks::{Input, State, Text};
 use super::roots::under;
 use super::written::{
-    RecordFacts, leave, reads, record_and_go_on, record_unless_outside, round,
+    RecordFacts, leave, possible, reads, record_and_go_on, record_unless_outside, round,
     trap_unless_unharmed, word,
 };
 use crate::protocol::register::{
@@ -17,6 +17,7 @@ use crate::protocol::{LABEL_PREFIX, LEAVE};
 use analysis::{first_store, open_loops};
 use ptx::{Instruction, Mnemonic, Span};
 use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
 
 /// What is known of records.
 #[derive(Default)]
@@ -53,14 +54,36 @@ pub(super) struct Reports {
     falls_out: bool,
     /// Whether records have the bounds that the address was checked against.
     says_bounds: Option<bool>,
+    /// What they find of objects in spaces of their own: the register with the base, and
+    /// whether that also is the size of the launch.
+    finds: Option<Option<(Text, bool)>>,
+    /// What they must find, for some check.
+    pub(super) must_find: BTreeSet<(Text, bool)>,
     /// Checks whose bounds the host does not know.
     pub(super) needs_bounds: bool,
 }
 
-impl RecordFacts {
-    fn of(input: &Input<'_, '_, '_>, has_bounds: bool) -> RecordFacts {
+impl Reports {
+    /// Notes what a record says. Whether all others say the same.
+    fn says(&mut self, facts: RecordFacts<'_>) -> bool {
+        let in_space = facts.in_space;
+        let found = in_space.map(|found| (found.base.to_owned(), found.is_dynamic));
+        *self.says_bounds.get_or_insert(facts.has_bounds) == facts.has_bounds
+            && *self.finds.get_or_insert_with(|| found.clone()) == found
+    }
+
+    /// Whether records find what some check needs.
+    fn finds(&self, (base, is_dynamic): &(Text, bool)) -> bool {
+        let found = self.finds.as_ref().and_then(Option::as_ref);
+        found.is_some_and(|(own, own_size)| own == base && (*own_size || !is_dynamic))
+    }
+}
+
+impl RecordFacts<'_> {
+    fn of(input: &Input<'_, '_, '_>) -> RecordFacts<'static> {
         RecordFacts {
-            has_bounds,
+            has_bounds: false,
+            in_space: None,
             has_launch: input.launch.is_some(),
             tag: input.tag,
             releases: input.releases,
@@ -127,11 +150,10 @@ impl State {
         let (_, rest) = rest.split_once(&format!("{LABEL_PREFIX}done"))?;
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
         let number: u32 = digits.parse().ok()?;
-        for has_bounds in [true, false] {
-            let facts = RecordFacts::of(input, has_bounds);
+        for facts in possible(text, after, RecordFacts::of(input)) {
             if let Some(end) = reads(text, at, leave(number, facts)) {
                 let had_one = std::mem::replace(&mut self.reports.has_leave, true);
-                let same = *self.reports.says_bounds.get_or_insert(has_bounds) == has_bounds;
+                let same = self.reports.says(facts);
                 self.verdicts.clear();
                 self.reports.falls_out = false;
                 return (!had_one && same).then_some(end);
@@ -190,8 +212,8 @@ impl State {
             .strip_prefix("done")?
             .parse()
             .ok()?;
-        for has_bounds in [true, false] {
-            let facts = RecordFacts::of(input, has_bounds);
+        let record_at = reads(text, after, format_args!("@{unless} bra {label};"))?;
+        for facts in possible(text, record_at, RecordFacts::of(input)) {
             let goes_on = (leaves_under.as_deref() == Some("") && reported == REPORTED)
                 .then(|| reads(text, after, record_and_go_on(number, facts)))
                 .flatten();
@@ -200,7 +222,7 @@ impl State {
                 None => trap_unless_unharmed(number, facts),
             };
             if let Some(end) = goes_on.or_else(|| reads(text, after, &expected)) {
-                if *self.reports.says_bounds.get_or_insert(has_bounds) != has_bounds {
+                if !self.reports.says(facts) {
                     return None;
                 }
                 if leaves_under.is_some() {
@@ -307,6 +329,13 @@ impl State {
             for &span in &self.reports.uncounted {
                 errors.at(span, "a thread may wait here for ever, and not count it");
             }
+        }
+        let must_find = &self.reports.must_find;
+        if !must_find.iter().all(|needed| self.reports.finds(needed)) {
+            errors.at(
+                input.span,
+                "records do not find the object that the address was checked against",
+            );
         }
         if self.reports.needs_bounds && !says_bounds {
             errors.at(

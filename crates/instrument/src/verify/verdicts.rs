@@ -7,10 +7,11 @@ use super::checks::{State, Text, integer, is_shared_limit, name};
 use super::indexed::Compared;
 use super::lookups::Found;
 use super::written::number;
+use crate::protocol::IN_SPACE_SITE;
 use crate::protocol::family::{KEPT, REDIRECTED};
 use crate::protocol::register::{
     ADDRESS, LANE, OFFSET, OTHER, OUTSIDE, RECORD_BASE, RECORD_SIZE, SCRATCH, SCRATCH2, SITE,
-    WEAK_BASE,
+    SPACE_ADDRESS, SPACE_BASE, WEAK_BASE,
 };
 use model::layout::shadow::Encoding;
 use ptx::Instruction;
@@ -43,6 +44,11 @@ pub(super) struct Record {
     pub(super) has_address: bool,
     pub(super) base: Option<Text>,
     pub(super) size: Option<Text>,
+    /// It is of an object in a space of its own: the rest is found where the record is
+    /// written.
+    pub(super) is_in_space: bool,
+    /// Whether address and base are kept as those of such objects are.
+    pub(super) kept_in_space: [bool; 2],
     /// Registers of the record that other checks may have written since.
     overwritten: Vec<&'static str>,
     /// Those of them that still were when the site was kept.
@@ -195,7 +201,14 @@ pub(super) struct Redirect {
 impl State {
     /// The code that keeps a failed check's values for the record.
     pub(super) fn record_code_of(&mut self, instruction: &Instruction<'_>, first: &str) -> bool {
-        let registers = [SITE, ADDRESS, RECORD_BASE, RECORD_SIZE];
+        let registers = [
+            SITE,
+            ADDRESS,
+            RECORD_BASE,
+            RECORD_SIZE,
+            SPACE_ADDRESS,
+            SPACE_BASE,
+        ];
         let Some(register) = registers.into_iter().find(|register| *register == first) else {
             return false;
         };
@@ -222,7 +235,12 @@ impl State {
         verdict.record.write(register);
         match (instruction.opcode.text, first) {
             ("mov.u32", SITE) => {
+                verdict.record.is_in_space = site.is_some_and(|site| site >= IN_SPACE_SITE);
+                let site = site.map(|site| site & !IN_SPACE_SITE);
                 verdict.site = site.filter(|&site| site > 0);
+                if verdict.site.is_none() {
+                    return false;
+                }
                 self.unused_sites.extend(
                     verdict
                         .site
@@ -230,11 +248,15 @@ impl State {
                 );
                 self.unsited.remove(&guard);
             }
-            ("mov.b64" | "cvt.u64.u32", ADDRESS) => {
+            ("mov.b64" | "cvt.u64.u32", ADDRESS) | ("mov.b32", SPACE_ADDRESS) => {
                 verdict.record.has_address = value == verdict.distance.pointer;
                 verdict.record.address = Some(value);
+                verdict.record.kept_in_space[0] = first == SPACE_ADDRESS;
             }
-            ("mov.b64" | "cvt.u64.u32", RECORD_BASE) => verdict.record.base = Some(raw),
+            ("mov.b64" | "cvt.u64.u32", RECORD_BASE) | ("mov.b32", SPACE_BASE) => {
+                verdict.record.base = Some(raw);
+                verdict.record.kept_in_space[1] = first == SPACE_BASE;
+            }
             ("mov.b64" | "cvt.u64.u32", RECORD_SIZE) => verdict.record.size = Some(raw),
             _ => return false,
         }

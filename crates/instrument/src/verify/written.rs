@@ -4,11 +4,13 @@
 
 use crate::protocol::family::{LIMIT, ROOT_BASE, ROOT_SIZE};
 use crate::protocol::register::{
-    ADDRESS, OFFSET, OTHER, OUTSIDE, RECORD_BASE, RECORD_PART, RECORD_SIZE, RECORD_WORD, REPORTED,
-    ROUNDS, SCRATCH, SCRATCH2, SITE, UNHARMED, WEAK_BASE, WEAK_SIZE,
+    ADDRESS, DYNAMIC, OFFSET, OTHER, OUTSIDE, RECORD_BASE, RECORD_PART, RECORD_SIZE, RECORD_WORD,
+    REPORTED, ROUNDS, SCRATCH, SCRATCH2, SITE, SPACE_ADDRESS, TOLD_ADDRESS, TOLD_BASE, TOLD_SIZE,
+    UNHARMED, WEAK_BASE, WEAK_SIZE,
 };
 use crate::protocol::{
-    APPEND, LABEL_PREFIX, LEAVE, LOOKUP, MOST_ROUNDS, NAME_PREFIX, REGISTER_PREFIX, STILL,
+    APPEND, IN_SPACE_SITE, LABEL_PREFIX, LEAVE, LOOKUP, MOST_ROUNDS, NAME_PREFIX, REGISTER_PREFIX,
+    STILL,
 };
 use model::layout::{
     ENDED, LAUNCH_PARAMETER, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_TAIL, Record,
@@ -186,9 +188,20 @@ impl Limit {
     }
 }
 
+/// What is found of objects in spaces of their own where a record is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InSpace<'t> {
+    /// The register with the base: of the only object, or of the last check that failed.
+    pub(super) base: &'t str,
+    /// The launch has the size.
+    pub(super) is_dynamic: bool,
+}
+
 /// What the record of a body has besides site and address.
 #[derive(Clone, Copy)]
-pub(super) struct RecordFacts {
+pub(super) struct RecordFacts<'t> {
+    /// See [`InSpace`].
+    pub(super) in_space: Option<InSpace<'t>>,
     /// Names the module.
     pub(super) tag: u64,
     /// The launch has a number, in the launch parameter.
@@ -202,7 +215,7 @@ pub(super) struct RecordFacts {
 }
 
 /// Writes the record unless `OUTSIDE` is true.
-pub(super) fn record_unless_outside(number: u32, facts: RecordFacts) -> String {
+pub(super) fn record_unless_outside(number: u32, facts: RecordFacts<'_>) -> String {
     let label = format!("{LABEL_PREFIX}done{number}");
     let record = record(&label, facts, false);
     format!("@{OUTSIDE} bra {label}; {record} {label}: ")
@@ -217,14 +230,65 @@ pub(super) fn round() -> String {
 }
 
 /// Where threads leave open loops: they write the record, and end.
-pub(super) fn leave(number: u32, facts: RecordFacts) -> String {
+pub(super) fn leave(number: u32, facts: RecordFacts<'_>) -> String {
     let label = format!("{LABEL_PREFIX}done{number}");
     let record = record(&label, facts, true);
     format!("{LEAVE}: {record} {label}: exit;")
 }
 
+/// The facts that a record at a place of the text may be written with.
+pub(super) fn possible<'t>(text: &'t str, at: u32, facts: RecordFacts<'t>) -> Vec<RecordFacts<'t>> {
+    let first = format!(
+        "setp.lt.s32 {OTHER}, {SITE}, 0; cvt.u64.u32 {TOLD_ADDRESS}, {SPACE_ADDRESS}; \
+         selp.b64 {TOLD_ADDRESS}, {TOLD_ADDRESS}, {ADDRESS}, {OTHER}; cvt.u64.u32 {TOLD_BASE},"
+    );
+    let all = |has_bounds, in_space| RecordFacts {
+        has_bounds,
+        in_space,
+        ..facts
+    };
+    match reads(text, at, &first) {
+        None => [true, false].map(|has_bounds| all(has_bounds, None)).into(),
+        Some(behind) => {
+            let base = word(text, behind).trim_end_matches(';');
+            let in_space = |is_dynamic| InSpace { base, is_dynamic };
+            [true, false]
+                .map(|is_dynamic| all(true, Some(in_space(is_dynamic))))
+                .into()
+        }
+    }
+}
+
+/// What a record is written from: the text that finds it, then site, address, base and
+/// size.
+fn told(facts: RecordFacts<'_>) -> (String, [&'static str; 4]) {
+    let size = match facts.has_bounds {
+        true => RECORD_SIZE,
+        false => "0",
+    };
+    let Some(InSpace { base, is_dynamic }) = facts.in_space else {
+        let base = if facts.has_bounds { RECORD_BASE } else { "0" };
+        return (String::new(), [SITE, ADDRESS, base, size]);
+    };
+    let mut text = format!(
+        "setp.lt.s32 {OTHER}, {SITE}, 0; cvt.u64.u32 {TOLD_ADDRESS}, {SPACE_ADDRESS}; \
+         selp.b64 {TOLD_ADDRESS}, {TOLD_ADDRESS}, {ADDRESS}, {OTHER}; \
+         cvt.u64.u32 {TOLD_BASE}, {base}; \
+         selp.b64 {TOLD_BASE}, {TOLD_BASE}, {RECORD_BASE}, {OTHER}; "
+    );
+    if is_dynamic {
+        text += &format!(
+            "cvt.u64.u32 {TOLD_SIZE}, {DYNAMIC}; \
+             selp.b64 {TOLD_SIZE}, {TOLD_SIZE}, {RECORD_SIZE}, {OTHER}; "
+        );
+    }
+    text += &format!("and.b32 {RECORD_PART}, {SITE}, {}; ", IN_SPACE_SITE - 1);
+    let size = if is_dynamic { TOLD_SIZE } else { size };
+    (text, [RECORD_PART, TOLD_ADDRESS, TOLD_BASE, size])
+}
+
 /// Writes the record. If the ring is full, it jumps to `label`.
-fn record(label: &str, facts: RecordFacts, ends: bool) -> String {
+fn record(label: &str, facts: RecordFacts<'_>, ends: bool) -> String {
     let (at, to) = (SCRATCH, OFFSET);
     let field = |field: usize, value: &str| format!("st.global.b64 [{at}+{field}], {value}; ");
     let half = |field: usize| format!("st.global.b32 [{at}+{field}], {RECORD_WORD}; ");
@@ -234,8 +298,9 @@ fn record(label: &str, facts: RecordFacts, ends: bool) -> String {
              or.b32 {RECORD_WORD}, {RECORD_WORD}, {RECORD_PART}; "
         )
     };
+    let (found, [site, address, base, size]) = told(facts);
     let mut text = format!(
-        "mov.b64 {at}, {RING_HEAD}; atom.global.add.u64 {to}, [{at}], 1; \
+        "{found}mov.b64 {at}, {RING_HEAD}; atom.global.add.u64 {to}, [{at}], 1; \
          mov.b64 {at}, {RING_TAIL}; ld.volatile.global.u64 {SCRATCH2}, [{at}]; \
          sub.s64 {SCRATCH2}, {to}, {SCRATCH2}; \
          setp.ge.u64 {OUTSIDE}, {SCRATCH2}, {RING_CAPACITY}; @{OUTSIDE} bra {label}; \
@@ -245,12 +310,8 @@ fn record(label: &str, facts: RecordFacts, ends: bool) -> String {
         size_of::<Record>().ilog2(),
         facts.tag,
     );
-    let (base, size) = match facts.has_bounds {
-        true => (RECORD_BASE, RECORD_SIZE),
-        false => ("0", "0"),
-    };
     text += &field(offset_of!(Record, module), SCRATCH2);
-    text += &field(offset_of!(Record, address), ADDRESS);
+    text += &field(offset_of!(Record, address), address);
     text += &field(offset_of!(Record, base), base);
     text += &field(offset_of!(Record, size), size);
     text += &match facts.has_launch {
@@ -259,7 +320,7 @@ fn record(label: &str, facts: RecordFacts, ends: bool) -> String {
     };
     text += &field(offset_of!(Record, launch), SCRATCH2);
     text += &format!(
-        "st.global.b32 [{at}+{}], {SITE}; mov.u32 {RECORD_WORD}, %tid.x; ",
+        "st.global.b32 [{at}+{}], {site}; mov.u32 {RECORD_WORD}, %tid.x; ",
         offset_of!(Record, site)
     );
     text += &join("%tid.y", 10);
@@ -273,7 +334,7 @@ fn record(label: &str, facts: RecordFacts, ends: bool) -> String {
     let windows = windows.iter().filter(|(.., is_known)| *is_known);
     for (space, window, _) in windows.filter(|_| facts.has_bounds) {
         text += &format!(
-            "isspacep.{space} {OTHER}, {RECORD_BASE}; \
+            "isspacep.{space} {OTHER}, {base}; \
              selp.b32 {RECORD_PART}, {}, 0, {OTHER}; \
              or.b32 {RECORD_WORD}, {RECORD_WORD}, {RECORD_PART}; ",
             window << WINDOW_SHIFT
@@ -297,37 +358,34 @@ fn record(label: &str, facts: RecordFacts, ends: bool) -> String {
 }
 
 /// Appends the record and traps, unless the thread is unharmed.
-pub(super) fn trap_unless_unharmed(number: u32, facts: RecordFacts) -> String {
+pub(super) fn trap_unless_unharmed(number: u32, facts: RecordFacts<'_>) -> String {
     let label = format!("{LABEL_PREFIX}done{number}");
     let append = append(facts);
     format!("@{UNHARMED} bra {label}; {append} @!{UNHARMED} trap; {label}: ")
 }
 
 /// Appends the record and notes its site, unless `OUTSIDE` is true.
-pub(super) fn record_and_go_on(number: u32, facts: RecordFacts) -> String {
+pub(super) fn record_and_go_on(number: u32, facts: RecordFacts<'_>) -> String {
     let label = format!("{LABEL_PREFIX}done{number}");
     let append = append(facts);
     format!("@{OUTSIDE} bra {label}; {append} mov.u32 {REPORTED}, {SITE}; {label}: ")
 }
 
 /// The call that appends the record.
-fn append(facts: RecordFacts) -> String {
+fn append(facts: RecordFacts<'_>) -> String {
     let names: Vec<String> = (0..5).map(|n| format!("{NAME_PREFIX}{n}")).collect();
     let launch = match facts.has_launch {
         true => format!("ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];"),
         false => format!("mov.b64 {SCRATCH}, 0;"),
     };
-    let (base, size) = match facts.has_bounds {
-        true => (RECORD_BASE, RECORD_SIZE),
-        false => ("0", "0"),
-    };
+    let (found, [own_site, own_address, base, size]) = told(facts);
     let [site, address, of, bytes, launched] = &names[..] else {
         return String::new();
     };
     format!(
-        "{launch} {{ .param .b32 {site}; \
+        "{found}{launch} {{ .param .b32 {site}; \
          .param .b64 {address}, {of}, {bytes}, {launched}; \
-         st.param.b32 [{site}], {SITE}; st.param.b64 [{address}], {ADDRESS}; \
+         st.param.b32 [{site}], {own_site}; st.param.b64 [{address}], {own_address}; \
          st.param.b64 [{of}], {base}; st.param.b64 [{bytes}], {size}; \
          st.param.b64 [{launched}], {SCRATCH}; call {APPEND}, ({}); }}",
         names.join(", ")
