@@ -22,6 +22,16 @@ pub enum Error {
         /// Line, from 1.
         line: u32,
     },
+    /// A function has a name with nothing before its `%`, as registers have.
+    #[error(
+        "line {line} names a function `{name}`, to which no copy's prefix can be added: rename it"
+    )]
+    FunctionName {
+        /// The name.
+        name: String,
+        /// Line, from 1.
+        line: u32,
+    },
     /// More sites than a record can name.
     #[error("the module has more than {} memory accesses: split it", crate::protocol::IN_SPACE_SITE - 1)]
     TooManySites,

@@ -87,6 +87,17 @@ ret;
 ";
 
     #[test]
+    fn a_function_to_whose_name_nothing_can_be_added_is_refused() {
+        let renamed = ALL.replace(".entry k(", ".entry %k(");
+        let error = instrument(&renamed, &Options::default()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("line 5 names a function `%k`")
+        );
+    }
+
+    #[test]
     fn threads_that_fail_a_check_trap_there_if_that_is_asked_for() {
         let made = |trap| {
             let checked = Checked::default();

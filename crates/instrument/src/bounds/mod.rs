@@ -72,6 +72,12 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         return Err(Error::AddressSize(module.address_size));
     }
     reserve_names(source)?;
+    if let Some(function) = module.functions().find(|f| f.name.starts_with('%')) {
+        return Err(Error::FunctionName {
+            name: function.name.to_owned(),
+            line: ptx::Position::of(source, function.name_span.start).line,
+        });
+    }
     let tag = support::tag_of(source);
     let checked = Checked {
         // A field has no shadow of its own.
