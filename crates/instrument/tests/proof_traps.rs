@@ -90,6 +90,43 @@ const TRAPS: &[Trap] = &[
         &[(2, 0), (255, 0), (256, 0), (511, 0)],
         &[(512, 0), (1024, 0)],
     ),
+    trap(
+        "a loop that is unrolled is not entered where there are too few passes",
+        "and.b32 %r6, %r1, 3; sub.s32 %r7, %r6, %r1; add.s32 %r5, %r1, -1; setp.lt.u32 %p8, %r5, 3; \
+         @%p8 bra done; mov.u32 %r8, 0; mov.u64 %rd9, %rd1; \
+         again: st.global.v4.u32 [%rd9], {%r2, %r2, %r2, %r2}; add.s64 %rd9, %rd9, 16; add.s32 %r8, %r8, 4; \
+         add.s32 %r9, %r7, %r8; setp.ne.s32 %p9, %r9, 0; @%p9 bra again; done:",
+        &[(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (16, 0), (19, 0)],
+        &[(20, 0), (100, 0)],
+    ),
+    trap(
+        "an address moves with an index that a branch in the loop compares",
+        "add.s32 %r8, %r1, 3; mul.wide.s32 %rd9, %r1, 4; add.s64 %rd9, %rd1, %rd9; mov.u32 %r7, 0; \
+         again: add.s32 %r9, %r8, -3; setp.lt.s32 %p8, %r9, 0; setp.gt.s32 %p9, %r9, 15; or.pred %p9, %p8, %p9; \
+         @%p9 bra skip; st.global.u32 [%rd9], 0; \
+         skip: add.s64 %rd9, %rd9, 4; add.s32 %r8, %r8, 1; add.s32 %r7, %r7, 1; setp.lt.s32 %p9, %r7, 40; \
+         @%p9 bra again;",
+        &[(0, 0), (5, 0), (-3, 0), (-50, 0), (100, 0)],
+        &[],
+    ),
+    trap(
+        "an index that a branch in the loop compares has wrapped, and the address has not",
+        "add.s32 %r8, %r1, 3; mul.wide.u32 %rd9, %r1, 4; add.s64 %rd9, %rd1, %rd9; mov.u32 %r7, 0; \
+         again: add.s32 %r9, %r8, -3; setp.gt.u32 %p9, %r9, 15; @%p9 bra skip; st.global.u32 [%rd9], 0; \
+         skip: add.s64 %rd9, %rd9, 4; add.s32 %r8, %r8, 1; add.s32 %r7, %r7, 1; setp.lt.s32 %p9, %r7, 40; \
+         @%p9 bra again;",
+        &[(0, 0), (5, 0), (100, 0)],
+        &[(-2, 0), (-1, 0), (-39, 0)],
+    ),
+    trap(
+        "a branch in the loop compares what is further than the address",
+        "add.s32 %r8, %r1, 3; mul.wide.s32 %rd9, %r1, 4; add.s64 %rd9, %rd1, %rd9; mov.u32 %r7, 0; \
+         again: setp.gt.u32 %p9, %r8, 15; @%p9 bra skip; st.global.u32 [%rd9], 0; \
+         skip: add.s64 %rd9, %rd9, 4; add.s32 %r8, %r8, 1; add.s32 %r7, %r7, 1; setp.lt.s32 %p9, %r7, 40; \
+         @%p9 bra again;",
+        &[(0, 0), (12, 0), (100, 0)],
+        &[(-1, 0), (-3, 0), (-20, 0)],
+    ),
     // ---- addresses of variables
     trap(
         "a generic address less one in its own space is no zero",

@@ -6,7 +6,7 @@ use super::expand::Expand;
 use super::facts::{Context, Fact, contained};
 use super::program::{Bounds, Check, Input, Node, NodeId, Program};
 use super::relation::Relation;
-use super::siblings::Sibling;
+use super::siblings::Siblings;
 use super::trips::Range;
 use super::{Alignment, Query};
 use crate::cfg::BlockId;
@@ -50,7 +50,9 @@ pub(crate) struct Compile<'x, 'm, 'a> {
     /// The recurrences of phis.
     pub(crate) carried: FxHashMap<SymbolicId, u32>,
     /// Phis that are expressed by others.
-    pub(crate) siblings: FxHashMap<SymbolicId, Option<Sibling>>,
+    pub(crate) siblings: FxHashMap<SymbolicId, Siblings>,
+    /// The phis of loops that branches inside of them compare, by head.
+    pub(crate) compared_phis: FxHashMap<BlockId, Vec<SymbolicId>>,
     pub(crate) trips: FxHashMap<BlockId, Option<NodeId>>,
     depth: u32,
     /// The parts of a value that is taken apart into a row and a column are being
@@ -77,6 +79,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             phis: FxHashMap::default(),
             carried: FxHashMap::default(),
             siblings: FxHashMap::default(),
+            compared_phis: FxHashMap::default(),
             trips: FxHashMap::default(),
             depth: 0,
             is_splitting: false,

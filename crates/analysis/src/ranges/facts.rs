@@ -332,10 +332,9 @@ impl Compile<'_, '_, '_> {
 
     /// Whether a fact is about a phi by which one of a value's is expressed.
     pub(super) fn shares(&self, fact: &Fact, support: &Support) -> bool {
-        support.iter().any(|leaf| match self.siblings.get(leaf) {
-            Some(Some(sibling)) => fact.support.contains(&sibling.tested),
-            _ => false,
-        })
+        let siblings = support.iter().filter_map(|leaf| self.siblings.get(leaf));
+        let mut siblings = siblings.flatten();
+        siblings.any(|sibling| fact.support.contains(&sibling.tested))
     }
 
     /// The range of a fact's left side, without its constant.

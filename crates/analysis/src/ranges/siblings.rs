@@ -5,20 +5,31 @@
 //! Such a value is expressed by the one that the loop tests: its start, plus so
 //! many times the distance of the other from its own start. In registers of one
 //! width this holds however they wrap. Where the tested one is narrower, it must
-//! not wrap in the loop, which is decided at the launch.
+//! not wrap in the loop, which is decided at the launch. The same is done with what
+//! branches inside the loop compare (`if (0 <= i && i < n)`), as that limits the index
+//! where the access is.
 
-use super::affine::{Affine, AffineId, Symbolic, SymbolicId};
+use super::affine::{Affine, AffineId, Condition, ConditionId, Symbolic, SymbolicId};
 use super::compile::Compile;
 use super::facts::Context;
 use super::program::{Node, NodeId};
 use crate::cfg::BlockId;
 use crate::loops::Loop;
 use crate::operation::{View, Width};
+use smallvec::SmallVec;
+
+/// Values of a loop by which another one is expressed, beside one that it tests.
+const MOST_COMPARED: usize = 2;
+/// Conditions in conditions that are followed.
+const DEEPEST: u32 = 4;
+
+/// All that one value is expressed by.
+pub(crate) type Siblings = SmallVec<[Sibling; 1]>;
 
 /// A value of a loop, expressed by another one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sibling {
-    /// The phi that the loop tests.
+    /// The phi that the loop tests, or that it compares.
     pub(crate) tested: SymbolicId,
     /// The value.
     same: AffineId,
@@ -51,25 +62,92 @@ impl Compile<'_, '_, '_> {
             }
             let kind = self.expand.expressions.symbolic(leaf).0;
             if let Symbolic::Phi(phi) | Symbolic::Within(phi, _) = kind {
-                self.siblings.insert(leaf, None);
+                self.siblings.insert(leaf, Siblings::new());
                 let block = self.analysis().ssa.values[phi.0 as usize].block;
-                let sibling = self.sibling(leaf, block);
-                self.siblings.insert(leaf, sibling);
+                let siblings = self.siblings_of(leaf, block);
+                self.siblings.insert(leaf, siblings);
             }
         }
     }
 
-    fn sibling(&mut self, symbolic: SymbolicId, block: BlockId) -> Option<Sibling> {
-        let natural = self.loop_at(block)?;
+    fn siblings_of(&mut self, symbolic: SymbolicId, block: BlockId) -> Siblings {
+        let Some(natural) = self.loop_at(block) else {
+            return Siblings::new();
+        };
         let tested: Vec<SymbolicId> = self.tested(block);
         if tested.contains(&symbolic) {
-            return None;
+            return Siblings::new();
         }
-        let own = self.linear(symbolic, &natural)?;
-        tested.into_iter().find_map(|other| {
-            let tested = self.linear(other, &natural)?;
-            self.expressed(&own, (other, &tested), block)
-        })
+        let Some(own) = self.linear(symbolic, &natural) else {
+            return Siblings::new();
+        };
+        let by = |compile: &mut Self, other: SymbolicId| {
+            let tested = compile.linear(other, &natural)?;
+            compile.expressed(&own, (other, &tested), block)
+        };
+        let mut tested = tested.into_iter();
+        let mut siblings: Siblings = tested
+            .find_map(|other| by(self, other))
+            .into_iter()
+            .collect();
+        let compared = self.compared_phis(block, &natural);
+        // (What is compared itself is not expressed by others of its kind, and they by it.)
+        if !compared.contains(&symbolic) {
+            let others = compared.into_iter();
+            siblings.extend(
+                others
+                    .filter_map(|other| by(self, other))
+                    .take(MOST_COMPARED),
+            );
+        }
+        siblings
+    }
+
+    /// The phis of a loop's head that branches inside of it compare.
+    fn compared_phis(&mut self, head: BlockId, natural: &Loop) -> Vec<SymbolicId> {
+        if let Some(known) = self.compared_phis.get(&head) {
+            return known.clone();
+        }
+        let tested = self.tested(head);
+        let mut phis = Vec::new();
+        for &block in &natural.blocks {
+            let successors = &self.analysis().cfg.blocks[block.0 as usize].successors;
+            if let &[to, _] = &successors[..]
+                && let Some((condition, _)) = self.branch(block, to)
+            {
+                self.phis_in(condition, head, 0, &mut phis);
+            }
+        }
+        phis.retain(|phi| !tested.contains(phi));
+        phis.sort_unstable();
+        phis.dedup();
+        self.compared_phis.insert(head, phis.clone());
+        phis
+    }
+
+    fn phis_in(
+        &self,
+        condition: ConditionId,
+        head: BlockId,
+        depth: u32,
+        phis: &mut Vec<SymbolicId>,
+    ) {
+        let expressions = &self.expand.expressions;
+        match expressions.condition(condition) {
+            _ if depth > DEEPEST => {}
+            Condition::Not(inner) => self.phis_in(inner, head, depth + 1, phis),
+            Condition::And(a, b) | Condition::Or(a, b) => {
+                self.phis_in(a, head, depth + 1, phis);
+                self.phis_in(b, head, depth + 1, phis);
+            }
+            Condition::Compare(_, a, b) => {
+                let both = [a, b].map(|side| &expressions.affine(side).terms);
+                let terms = both.into_iter().flatten();
+                let own = terms.filter(|(phi, _)| self.is_phi_of(*phi, head));
+                phis.extend(own.map(|(phi, _)| *phi));
+            }
+            _ => {}
+        }
     }
 
     /// `own` by the tested phi.
@@ -93,10 +171,13 @@ impl Compile<'_, '_, '_> {
         if narrower > width {
             return None;
         }
-        let start = self.expand.expressions.keep(tested.start.clone());
         let step = self.expand.expressions.keep(tested.step.clone());
-        let value = self.expand.expressions.keep(one(other, narrower));
         [View::Signed, View::Unsigned].into_iter().find_map(|view| {
+            let ahead = self.ahead(own, tested, view);
+            let start = tested.start.plus(&ahead, 1);
+            let value = one(other, narrower).plus(&ahead, 1);
+            let start = self.expand.expressions.keep(start);
+            let value = self.expand.expressions.keep(value);
             let mut wide = |affine| {
                 let wide = self.expand.extended(view, affine, narrower, width);
                 self.expand.expressions.affine(wide).clone()
@@ -115,6 +196,26 @@ impl Compile<'_, '_, '_> {
                 }),
             })
         })
+    }
+
+    /// How far what `own` begins with is from the start of the tested phi, if that is a
+    /// constant: of `p + i` and `i + 3` it is the index before the constant is added that
+    /// is extended, and must not wrap.
+    fn ahead(&self, own: &Linear, tested: &Linear, view: View) -> Affine {
+        let expressions = &self.expand.expressions;
+        let width = tested.start.width;
+        let distances = own.start.terms.iter().filter_map(|(term, _)| {
+            let Symbolic::Extend(own, from, narrow) = expressions.symbolic(*term).0 else {
+                return None;
+            };
+            let is_it = own == view && from == width;
+            let distance = expressions.affine(narrow).plus(&tested.start, -1);
+            (is_it && distance.terms.is_empty()).then_some(distance)
+        });
+        let mut distances = distances;
+        distances
+            .next()
+            .unwrap_or_else(|| Affine::constant(0, width))
     }
 
     /// Start and step of a phi at the head of a loop.
@@ -153,7 +254,7 @@ impl Compile<'_, '_, '_> {
         is_linear.then_some(Linear { start, step })
     }
 
-    /// Limits the range of a phi by that of its sibling.
+    /// Limits the range of a phi by those of its siblings.
     pub(super) fn by_sibling(
         &mut self,
         symbolic: SymbolicId,
@@ -161,9 +262,14 @@ impl Compile<'_, '_, '_> {
         context: Context,
         width: Width,
     ) -> NodeId {
-        let Some(Some(sibling)) = self.siblings.get(&symbolic).copied() else {
-            return node;
-        };
+        let siblings = self.siblings.get(&symbolic).cloned();
+        let siblings = siblings.unwrap_or_default().into_iter();
+        siblings.fold(node, |node, sibling| {
+            self.by(&sibling, node, context, width)
+        })
+    }
+
+    fn by(&mut self, sibling: &Sibling, node: NodeId, context: Context, width: Width) -> NodeId {
         let mut same = self.value(sibling.same, context);
         if let Some(narrow) = sibling.narrow {
             let Some(trips) = self.trips(narrow.block) else {

@@ -533,7 +533,7 @@ impl Compile<'_, '_, '_> {
         }
     }
 
-    fn is_phi_of(&self, symbolic: SymbolicId, head: BlockId) -> bool {
+    pub(super) fn is_phi_of(&self, symbolic: SymbolicId, head: BlockId) -> bool {
         matches!(self.expand.expressions.symbolic(symbolic).0, Symbolic::Phi(phi) if self.block_of(phi) == head)
     }
 
