@@ -33,7 +33,7 @@ pub enum Error {
         line: u32,
     },
     /// More sites than a record can name.
-    #[error("the module has more than {} memory accesses: split it", crate::protocol::IN_SPACE_SITE - 1)]
+    #[error("the module has more than {} memory accesses: split it", (1 << crate::protocol::OBJECT_SHIFT) - 1)]
     TooManySites,
 }
 

@@ -85,7 +85,7 @@ pub(crate) mod register {
     pub(crate) const RECORD_SIZE: &str = "%__rf_record_size";
     /// As `ADDRESS`, of an access to an object in a space of its own ([`super::IN_SPACE_SITE`]).
     pub(crate) const SPACE_ADDRESS: &str = "%__rf_space_address";
-    /// Where that object begins, if the code knows several.
+    /// Where that object begins, if it is one of several.
     pub(crate) const SPACE_BASE: &str = "%__rf_space_base";
     /// The address of the record that is being written, whichever of both it is.
     pub(crate) const TOLD_ADDRESS: &str = "%__rf_told_address";
@@ -159,8 +159,13 @@ pub(crate) mod register {
 
 /// Added to the sites of checks that keep 32 bits of an address: of accesses to objects in
 /// spaces of their own. A check keeps as little as it can, and what is written of it is
-/// found where the record is written.
+/// found where the record is written. Which object it is of is added, too, from this bit on,
+/// if there are not more than [`MOST_OBJECTS`]; else the check keeps where the object begins.
 pub(crate) const IN_SPACE_SITE: u32 = 1 << 31;
+/// See `IN_SPACE_SITE`. Sites are below it.
+pub(crate) const OBJECT_SHIFT: u32 = 24;
+/// See `IN_SPACE_SITE`.
+pub(crate) const MOST_OBJECTS: usize = 8;
 
 /// Where threads end that [`register::ROUNDS`] says are to.
 pub(crate) const LEAVE: &str = "$__rf_leave";

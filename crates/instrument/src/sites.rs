@@ -1,5 +1,6 @@
 //! The list of access sites, with their places in the program's source.
 
+use crate::protocol::OBJECT_SHIFT;
 use model::{AccessKind, AccessSite, Provenance, SiteId, SourceLocation, Space, StaticObject};
 use rustc_hash::FxHashMap;
 
@@ -77,6 +78,11 @@ impl<'a> Sites<'a> {
     /// The lines of the module's text.
     pub(crate) fn lines(&self) -> &ptx::LineIndex<'a> {
         &self.lines
+    }
+
+    /// Whether no record can name one more.
+    pub(crate) fn are_full(&self) -> bool {
+        self.list.len() + 1 >= 1 << OBJECT_SHIFT
     }
 
     /// Adds a site that leads its own group.

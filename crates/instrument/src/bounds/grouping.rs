@@ -6,7 +6,6 @@ use super::extent::{is_static, sink_alignment, width_of};
 use super::plan::{Base, Group, Planned, Planner, Source};
 use super::window::{FailurePolicy, Window, failure_policy};
 use crate::error::Error;
-use crate::protocol::IN_SPACE_SITE;
 use crate::sites::{NewSite, Sites};
 use analysis::{Lost, Referent, ValueId};
 use model::{AccessKind, Provenance, SiteId, Space};
@@ -224,7 +223,7 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
         provenance: Provenance,
         sites: &mut Sites<'_>,
     ) -> Result<SiteId, Error> {
-        if sites.list.len() >= (IN_SPACE_SITE - 1) as usize {
+        if sites.are_full() {
             return Err(Error::TooManySites);
         }
         let code = &self.analysis.code;

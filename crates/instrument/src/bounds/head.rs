@@ -2,6 +2,7 @@
 
 use super::aligned::Aligned;
 use super::emit::Emit;
+use super::inside::InSpace;
 use super::pieces::lookup;
 use super::plan::{Call, Source};
 use super::source::is_of_text;
@@ -9,7 +10,7 @@ use super::text::*;
 use super::window::Window;
 use crate::parameters;
 use crate::patch::line;
-use crate::protocol::{APPEND, IN_SPACE_SITE, LABEL_PREFIX, LEAVE, MOST_ROUNDS};
+use crate::protocol::{APPEND, IN_SPACE_SITE, LABEL_PREFIX, LEAVE, MOST_ROUNDS, OBJECT_SHIFT};
 use crate::support::{RESERVED_SHARED, Scratch, Values};
 use analysis::{Root, RootId};
 use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
@@ -93,20 +94,42 @@ impl Emit<'_, '_, '_> {
         self.reports.record.write(&scratch, &values, &full, out);
     }
 
+    /// Where the object begins that a check was of.
+    fn find_object(&self, in_space: &InSpace, out: &mut String) -> Op<'static> {
+        let of = |root: &RootId| Op::Family(IN_SPACE, root.0);
+        let (first, others) = match &in_space.objects[..] {
+            _ if in_space.are_many() => return SPACE_BASE,
+            [] => return SPACE_BASE,
+            [only] => return of(only),
+            [first, others @ ..] => (first, others),
+        };
+        let most = (IN_SPACE_SITE >> OBJECT_SHIFT) - 1;
+        line!(out, "mov.b32 {SPACE_BASE}, {};", of(first));
+        line!(out, "shr.u32 {RECORD_PART}, {SITE}, {OBJECT_SHIFT};");
+        line!(out, "and.b32 {RECORD_PART}, {RECORD_PART}, {most};");
+        for (root, number) in others.iter().zip(1..) {
+            line!(out, "setp.eq.s32 {OTHER}, {RECORD_PART}, {number};");
+            line!(
+                out,
+                "selp.b32 {SPACE_BASE}, {}, {SPACE_BASE}, {OTHER};",
+                of(root)
+            );
+        }
+        SPACE_BASE
+    }
+
     /// Finds what the record is to say: checks of objects in spaces of their own keep only
     /// what differs among them.
     fn tell(&self, out: &mut String) -> Told {
         let has_bounds = self.plan.records_bounds;
-        let Some(in_space) = self.in_space else {
+        let Some(in_space) = &self.in_space else {
             return Told {
                 site: SITE,
                 address: ADDRESS,
                 bounds: has_bounds.then_some((RECORD_BASE, RECORD_SIZE)),
             };
         };
-        let base = in_space
-            .only
-            .map_or(SPACE_BASE, |root| Op::Family(IN_SPACE, root.0));
+        let base = self.find_object(in_space, out);
         line!(out, "setp.lt.s32 {OTHER}, {SITE}, 0;");
         line!(out, "cvt.u64.u32 {TOLD_ADDRESS}, {SPACE_ADDRESS};");
         line!(
@@ -129,7 +152,11 @@ impl Emit<'_, '_, '_> {
             }
             false => RECORD_SIZE,
         };
-        line!(out, "and.b32 {RECORD_PART}, {SITE}, {};", IN_SPACE_SITE - 1);
+        line!(
+            out,
+            "and.b32 {RECORD_PART}, {SITE}, {};",
+            (1 << OBJECT_SHIFT) - 1
+        );
         Told {
             site: RECORD_PART,
             address: TOLD_ADDRESS,
@@ -445,9 +472,9 @@ impl Emit<'_, '_, '_> {
         line!(out, ".reg .b32 {POINTER32}, {OFFSET32}, {LIMIT32};");
         line!(out, ".reg .b32 {DYNAMIC}, {BLOCK};");
         line!(out, ".reg .b64 {GENERIC};");
-        if let Some(in_space) = self.in_space {
+        if let Some(in_space) = &self.in_space {
             line!(out, ".reg .b32 {SPACE_ADDRESS};");
-            if in_space.only.is_none() {
+            if in_space.objects.len() > 1 {
                 line!(out, ".reg .b32 {SPACE_BASE};");
             }
             line!(out, ".reg .b64 {TOLD_ADDRESS}, {TOLD_BASE}, {TOLD_SIZE};");

@@ -17,18 +17,34 @@ use super::predicated_off::goes_on;
 use super::text::*;
 use super::window::Window;
 use crate::patch::line;
-use crate::protocol::IN_SPACE_SITE;
+use crate::protocol::{IN_SPACE_SITE, MOST_OBJECTS, OBJECT_SHIFT};
 use analysis::{Analysis, Referent, RootId};
 use ptx::table::Extent;
 use ptx::{Guard, Instruction};
 
-/// What is found of an object in a space of its own where a record is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is found of objects in spaces of their own where a record is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InSpace {
-    /// The object, if there is only one.
-    pub(super) only: Option<RootId>,
+    /// The objects, in order.
+    pub(super) objects: Vec<RootId>,
     /// The launch has the size of some.
     pub(super) is_dynamic: bool,
+}
+
+impl InSpace {
+    /// Whether checks keep where their object begins.
+    pub(super) fn are_many(&self) -> bool {
+        self.objects.len() > MOST_OBJECTS
+    }
+
+    /// What a check of an object adds to its site.
+    fn kept_of(&self, root: RootId) -> u32 {
+        let number = match self.are_many() {
+            true => 0,
+            false => self.objects.binary_search(&root).unwrap_or(0),
+        };
+        IN_SPACE_SITE | (number as u32) << OBJECT_SHIFT
+    }
 }
 
 impl Plan {
@@ -44,18 +60,15 @@ impl Plan {
 
     /// What records need of such objects; `None` if there are none.
     pub(super) fn in_space(&self, analysis: &Analysis<'_, '_>) -> Option<InSpace> {
-        let roots = self
-            .groups
-            .iter()
-            .filter_map(|group| self.root_in_space(group));
+        let groups = self.checked_groups();
+        let roots = groups.filter_map(|group| self.root_in_space(group));
         let mut roots: Vec<RootId> = roots.collect();
         roots.sort_unstable();
         roots.dedup();
-        let first = *roots.first()?;
         let is_dynamic = |root: &RootId| constant_size(analysis, *root).is_none();
-        Some(InSpace {
-            only: (roots.len() == 1).then_some(first),
+        (!roots.is_empty()).then(|| InSpace {
             is_dynamic: roots.iter().any(is_dynamic),
+            objects: roots,
         })
     }
 }
@@ -118,15 +131,11 @@ impl<'a> Emit<'_, '_, 'a> {
         outside: Op<'_>,
         out: &mut String,
     ) {
-        let in_space = match self.plan.root_in_space(group) {
-            Some(_) => IN_SPACE_SITE,
-            None => 0,
+        let kept = match (self.plan.root_in_space(group), &self.in_space) {
+            (Some(root), Some(in_space)) => in_space.kept_of(root),
+            _ => 0,
         };
-        line!(
-            out,
-            "@{outside} mov.u32 {SITE}, {};",
-            group.site.0 | in_space
-        );
+        line!(out, "@{outside} mov.u32 {SITE}, {};", group.site.0 | kept);
         if let Some(guard) = instruction.guard {
             // The verdict is only valid where the guard is true.
             goes_on(Op::Family(GO, number), guard, outside, out);
@@ -247,10 +256,7 @@ impl<'a> Emit<'_, '_, 'a> {
         }
         also_unless(group, instruction, outside, out);
         if self.plan.root_in_space(group).is_some() {
-            if self
-                .in_space
-                .is_some_and(|in_space| in_space.only.is_none())
-            {
+            if self.in_space.as_ref().is_some_and(InSpace::are_many) {
                 line!(out, "@{outside} mov.b32 {SPACE_BASE}, {base};");
             }
             line!(out, "@{outside} mov.b32 {SPACE_ADDRESS}, {pointer};");

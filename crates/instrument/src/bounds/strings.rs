@@ -83,7 +83,7 @@ impl Planner<'_, '_, '_> {
             if !self.is_asked_for(source, None) {
                 continue;
             }
-            if sites.list.len() >= u32::MAX as usize {
+            if sites.are_full() {
                 return Err(Error::TooManySites);
             }
             let in_doubt = base.is_some_and(|base| self.is_in_doubt(base, source));

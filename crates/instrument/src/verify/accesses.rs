@@ -4,6 +4,7 @@ use super::Errors;
 use super::checks::{Input, State, Text};
 use super::extents::{self, Owed};
 use super::facts::{is_settled, is_window};
+use super::reports::Needed;
 use super::verdicts::{Needs, Redirect, Verdict};
 use super::written::is_own;
 use crate::protocol::register::{
@@ -431,7 +432,7 @@ impl State {
         let span = subject.new.span;
         self.reports.needs_bounds |= !knows_bounds;
         let (base, size) = (&verdict.record.base, &verdict.record.size);
-        let is_in_space = verdict.record.is_in_space;
+        let is_in_space = verdict.record.in_space.is_some();
         let is_of_others = verdict
             .record
             .is_of_others
@@ -454,10 +455,12 @@ impl State {
         let own_base = &verdict.distance.base;
         let says_base = base.as_ref().map_or(is_in_space, |base| base == own_base);
         let says_bounds = says_base && says_size;
-        if is_in_space {
-            let found = base.as_ref().map_or(own_base.as_str(), |_| SPACE_BASE);
-            let needed = (found.to_owned(), declared.is_none());
-            self.reports.must_find.insert(needed);
+        if let Some(object) = verdict.record.in_space {
+            self.reports.must_find.insert(Needed {
+                object,
+                base: base.is_none().then(|| own_base.clone()),
+                is_dynamic: declared.is_none(),
+            });
         }
         let [address_in_space, base_in_space] = verdict.record.kept_in_space;
         let is_alike =

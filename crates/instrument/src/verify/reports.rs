@@ -19,6 +19,17 @@ use ptx::{Instruction, Mnemonic, Span};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
+/// What a record must find of an object in a space of its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Needed {
+    /// Its number, which the site has.
+    pub(super) object: usize,
+    /// The register with its base; none if the check keeps that.
+    pub(super) base: Option<Text>,
+    /// The launch has its size.
+    pub(super) is_dynamic: bool,
+}
+
 /// What is known of records.
 #[derive(Default)]
 pub(super) struct Reports {
@@ -54,11 +65,11 @@ pub(super) struct Reports {
     falls_out: bool,
     /// Whether records have the bounds that the address was checked against.
     says_bounds: Option<bool>,
-    /// What they find of objects in spaces of their own: the register with the base, and
+    /// What they find of objects in spaces of their own: the registers with the bases, and
     /// whether that also is the size of the launch.
-    finds: Option<Option<(Text, bool)>>,
+    finds: Option<Option<(Vec<Text>, bool)>>,
     /// What they must find, for some check.
-    pub(super) must_find: BTreeSet<(Text, bool)>,
+    pub(super) must_find: BTreeSet<Needed>,
     /// Checks whose bounds the host does not know.
     pub(super) needs_bounds: bool,
 }
@@ -66,16 +77,25 @@ pub(super) struct Reports {
 impl Reports {
     /// Notes what a record says. Whether all others say the same.
     fn says(&mut self, facts: RecordFacts<'_>) -> bool {
-        let in_space = facts.in_space;
-        let found = in_space.map(|found| (found.base.to_owned(), found.is_dynamic));
+        let found = facts.in_space.map(|found| {
+            let bases = found.bases.iter().filter(|base| !base.is_empty());
+            let bases: Vec<Text> = bases.map(|base| (*base).to_owned()).collect();
+            (bases, found.is_dynamic)
+        });
         *self.says_bounds.get_or_insert(facts.has_bounds) == facts.has_bounds
             && *self.finds.get_or_insert_with(|| found.clone()) == found
     }
 
     /// Whether records find what some check needs.
-    fn finds(&self, (base, is_dynamic): &(Text, bool)) -> bool {
+    fn finds(&self, needed: &Needed) -> bool {
         let found = self.finds.as_ref().and_then(Option::as_ref);
-        found.is_some_and(|(own, own_size)| own == base && (*own_size || !is_dynamic))
+        found.is_some_and(|(bases, has_size)| {
+            let base = match &needed.base {
+                Some(base) => bases.get(needed.object) == Some(base),
+                None => bases.is_empty(),
+            };
+            base && (*has_size || !needed.is_dynamic)
+        })
     }
 }
 

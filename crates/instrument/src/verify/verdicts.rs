@@ -7,12 +7,12 @@ use super::checks::{State, Text, integer, is_shared_limit, name};
 use super::indexed::Compared;
 use super::lookups::Found;
 use super::written::number;
-use crate::protocol::IN_SPACE_SITE;
 use crate::protocol::family::{KEPT, REDIRECTED};
 use crate::protocol::register::{
     ADDRESS, LANE, OFFSET, OTHER, OUTSIDE, RECORD_BASE, RECORD_SIZE, SCRATCH, SCRATCH2, SITE,
     SPACE_ADDRESS, SPACE_BASE, WEAK_BASE,
 };
+use crate::protocol::{IN_SPACE_SITE, OBJECT_SHIFT};
 use model::layout::shadow::Encoding;
 use ptx::Instruction;
 
@@ -44,9 +44,9 @@ pub(super) struct Record {
     pub(super) has_address: bool,
     pub(super) base: Option<Text>,
     pub(super) size: Option<Text>,
-    /// It is of an object in a space of its own: the rest is found where the record is
-    /// written.
-    pub(super) is_in_space: bool,
+    /// It is of an object in a space of its own, with this number: the rest is found where
+    /// the record is written.
+    pub(super) in_space: Option<usize>,
     /// Whether address and base are kept as those of such objects are.
     pub(super) kept_in_space: [bool; 2],
     /// Registers of the record that other checks may have written since.
@@ -235,9 +235,11 @@ impl State {
         verdict.record.write(register);
         match (instruction.opcode.text, first) {
             ("mov.u32", SITE) => {
-                verdict.record.is_in_space = site.is_some_and(|site| site >= IN_SPACE_SITE);
-                let site = site.map(|site| site & !IN_SPACE_SITE);
-                verdict.site = site.filter(|&site| site > 0);
+                let kept = site.unwrap_or(0) >> OBJECT_SHIFT;
+                let in_space = kept.checked_sub(IN_SPACE_SITE >> OBJECT_SHIFT);
+                verdict.record.in_space = in_space.map(|object| object as usize);
+                let site = site.map(|site| site & ((1 << OBJECT_SHIFT) - 1));
+                verdict.site = site.filter(|&site| site > 0 && (kept == 0 || in_space.is_some()));
                 if verdict.site.is_none() {
                     return false;
                 }

@@ -5,12 +5,12 @@
 use crate::protocol::family::{LIMIT, ROOT_BASE, ROOT_SIZE};
 use crate::protocol::register::{
     ADDRESS, DYNAMIC, OFFSET, OTHER, OUTSIDE, RECORD_BASE, RECORD_PART, RECORD_SIZE, RECORD_WORD,
-    REPORTED, ROUNDS, SCRATCH, SCRATCH2, SITE, SPACE_ADDRESS, TOLD_ADDRESS, TOLD_BASE, TOLD_SIZE,
-    UNHARMED, WEAK_BASE, WEAK_SIZE,
+    REPORTED, ROUNDS, SCRATCH, SCRATCH2, SITE, SPACE_ADDRESS, SPACE_BASE, TOLD_ADDRESS, TOLD_BASE,
+    TOLD_SIZE, UNHARMED, WEAK_BASE, WEAK_SIZE,
 };
 use crate::protocol::{
-    APPEND, IN_SPACE_SITE, LABEL_PREFIX, LEAVE, LOOKUP, MOST_ROUNDS, NAME_PREFIX, REGISTER_PREFIX,
-    STILL,
+    APPEND, IN_SPACE_SITE, LABEL_PREFIX, LEAVE, LOOKUP, MOST_OBJECTS, MOST_ROUNDS, NAME_PREFIX,
+    OBJECT_SHIFT, REGISTER_PREFIX, STILL,
 };
 use model::layout::{
     ENDED, LAUNCH_PARAMETER, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_TAIL, Record,
@@ -191,8 +191,9 @@ impl Limit {
 /// What is found of objects in spaces of their own where a record is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InSpace<'t> {
-    /// The register with the base: of the only object, or of the last check that failed.
-    pub(super) base: &'t str,
+    /// The registers with the bases of the objects, by number; none if the last check that
+    /// failed has kept where its object begins.
+    pub(super) bases: [&'t str; MOST_OBJECTS],
     /// The launch has the size.
     pub(super) is_dynamic: bool,
 }
@@ -238,25 +239,78 @@ pub(super) fn leave(number: u32, facts: RecordFacts<'_>) -> String {
 
 /// The facts that a record at a place of the text may be written with.
 pub(super) fn possible<'t>(text: &'t str, at: u32, facts: RecordFacts<'t>) -> Vec<RecordFacts<'t>> {
-    let first = format!(
-        "setp.lt.s32 {OTHER}, {SITE}, 0; cvt.u64.u32 {TOLD_ADDRESS}, {SPACE_ADDRESS}; \
-         selp.b64 {TOLD_ADDRESS}, {TOLD_ADDRESS}, {ADDRESS}, {OTHER}; cvt.u64.u32 {TOLD_BASE},"
-    );
     let all = |has_bounds, in_space| RecordFacts {
         has_bounds,
         in_space,
         ..facts
     };
-    match reads(text, at, &first) {
+    match bases_at(text, at) {
         None => [true, false].map(|has_bounds| all(has_bounds, None)).into(),
-        Some(behind) => {
-            let base = word(text, behind).trim_end_matches(';');
-            let in_space = |is_dynamic| InSpace { base, is_dynamic };
+        Some(bases) => {
+            let in_space = |is_dynamic| InSpace { bases, is_dynamic };
             [true, false]
                 .map(|is_dynamic| all(true, Some(in_space(is_dynamic))))
                 .into()
         }
     }
+}
+
+/// The bases of objects that a record is found by, at a place of the text.
+fn bases_at(text: &str, at: u32) -> Option<[&str; MOST_OBJECTS]> {
+    let mut bases = [""; MOST_OBJECTS];
+    let operand = |at: u32| word(text, at).trim_end_matches([',', ';']);
+    if let Some(behind) = reads(text, at, format_args!("mov.b32 {SPACE_BASE},")) {
+        bases[0] = operand(behind);
+        let mut at = reads(text, behind, format_args!("{};", bases[0]))?;
+        at = reads(text, at, number_of_object())?;
+        for (number, base) in bases.iter_mut().enumerate().skip(1) {
+            let test =
+                format!("setp.eq.s32 {OTHER}, {RECORD_PART}, {number}; selp.b32 {SPACE_BASE},");
+            let Some(behind) = reads(text, at, &test) else {
+                break;
+            };
+            *base = operand(behind);
+            let rest = format!("{base}, {SPACE_BASE}, {OTHER};");
+            at = reads(text, behind, rest)?;
+        }
+        return Some(bases);
+    }
+    let first = format!(
+        "setp.lt.s32 {OTHER}, {SITE}, 0; cvt.u64.u32 {TOLD_ADDRESS}, {SPACE_ADDRESS}; \
+         selp.b64 {TOLD_ADDRESS}, {TOLD_ADDRESS}, {ADDRESS}, {OTHER}; cvt.u64.u32 {TOLD_BASE},"
+    );
+    let base = operand(reads(text, at, first)?);
+    if base != SPACE_BASE {
+        bases[0] = base;
+    }
+    Some(bases)
+}
+
+/// The text that takes the number of the object from a site.
+fn number_of_object() -> String {
+    let most = (IN_SPACE_SITE >> OBJECT_SHIFT) - 1;
+    format!(
+        "shr.u32 {RECORD_PART}, {SITE}, {OBJECT_SHIFT}; \
+         and.b32 {RECORD_PART}, {RECORD_PART}, {most}; "
+    )
+}
+
+/// The text that finds where the object begins that a check was of, and the register that
+/// then holds it.
+fn object(bases: [&str; MOST_OBJECTS]) -> (String, &str) {
+    let (first, others) = match bases {
+        ["", ..] => return (String::new(), SPACE_BASE),
+        [only, "", ..] => return (String::new(), only),
+        [first, ..] => (first, &bases[1..]),
+    };
+    let mut text = format!("mov.b32 {SPACE_BASE}, {first}; {}", number_of_object());
+    for (base, number) in others.iter().zip(1..).filter(|(base, _)| !base.is_empty()) {
+        text += &format!(
+            "setp.eq.s32 {OTHER}, {RECORD_PART}, {number}; \
+             selp.b32 {SPACE_BASE}, {base}, {SPACE_BASE}, {OTHER}; "
+        );
+    }
+    (text, SPACE_BASE)
 }
 
 /// What a record is written from: the text that finds it, then site, address, base and
@@ -266,11 +320,12 @@ fn told(facts: RecordFacts<'_>) -> (String, [&'static str; 4]) {
         true => RECORD_SIZE,
         false => "0",
     };
-    let Some(InSpace { base, is_dynamic }) = facts.in_space else {
+    let Some(InSpace { bases, is_dynamic }) = facts.in_space else {
         let base = if facts.has_bounds { RECORD_BASE } else { "0" };
         return (String::new(), [SITE, ADDRESS, base, size]);
     };
-    let mut text = format!(
+    let (mut text, base) = object(bases);
+    text += &format!(
         "setp.lt.s32 {OTHER}, {SITE}, 0; cvt.u64.u32 {TOLD_ADDRESS}, {SPACE_ADDRESS}; \
          selp.b64 {TOLD_ADDRESS}, {TOLD_ADDRESS}, {ADDRESS}, {OTHER}; \
          cvt.u64.u32 {TOLD_BASE}, {base}; \
@@ -282,7 +337,10 @@ fn told(facts: RecordFacts<'_>) -> (String, [&'static str; 4]) {
              selp.b64 {TOLD_SIZE}, {TOLD_SIZE}, {RECORD_SIZE}, {OTHER}; "
         );
     }
-    text += &format!("and.b32 {RECORD_PART}, {SITE}, {}; ", IN_SPACE_SITE - 1);
+    text += &format!(
+        "and.b32 {RECORD_PART}, {SITE}, {}; ",
+        (1 << OBJECT_SHIFT) - 1
+    );
     let size = if is_dynamic { TOLD_SIZE } else { size };
     (text, [RECORD_PART, TOLD_ADDRESS, TOLD_BASE, size])
 }
