@@ -2,6 +2,7 @@
 //! what it costs; and what papers say of other tools. Each is made of several
 //! files, or of one that is no result.
 
+use crate::readme::by_code;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -98,12 +99,14 @@ pub fn cost(results: &Path) -> Result<String> {
     if let Some(foreign) = read(results, "gpu-foreign")? {
         out += &format!(
             "In {} third-party programs, {} kernels take **{:.2}** times their native time by geometric mean; 90 % of \
-             them take at most {:.2}, the slowest {:.2}. ",
+             them take at most {:.2}, the slowest {:.2}. Those that do not run the program's own code in all their \
+             launches take {:.2}. ",
             number(&foreign, "programs")?,
             number(&foreign, "kernels")?,
             number(&foreign, "geomean")?,
             number(&foreign, "p90")?,
             number(&foreign, "worst")?,
+            by_code(&foreign)?.1,
         );
     }
     if let Some(bounds) = read(results, "gpu-bounds")? {

@@ -350,16 +350,45 @@ fn gpu_foreign(results: &Value) -> Result<String> {
             of("other_p90")?
         );
     }
+    let (own, checked) = by_code(results)?;
+    let _ = writeln!(
+        out,
+        "\nKernels all of whose launches ran the program's own code take {own:.3} of their native time: the same code \
+         takes so much less or more from one run to the next. All others take {checked:.3}."
+    );
     out += &slowest(results)?;
     Ok(out)
+}
+
+/// Geometric means of kernel times over native: of the kernels all of whose launches ran
+/// the program's own code, and of all others.
+///
+/// # Errors
+///
+/// The results are not of their form.
+pub(crate) fn by_code(results: &Value) -> Result<(f64, f64)> {
+    let (mut own, mut checked) = (Vec::new(), Vec::new());
+    for program in rows(results)? {
+        for kernel in program["kernels"].as_array().context("no kernels")? {
+            if kernel["counts"].as_bool() == Some(true) {
+                let ran_own = number(kernel, "proved")? >= number(kernel, "launches")?;
+                let these = if ran_own { &mut own } else { &mut checked };
+                these.push(number(kernel, "ratio")?);
+            }
+        }
+    }
+    let mean = |ratios: &[f64]| {
+        let logs = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>();
+        (logs / ratios.len().max(1) as f64).exp()
+    };
+    Ok((mean(&own), mean(&checked)))
 }
 
 /// The ten kernels that lose most, by program and name.
 fn slowest(results: &Value) -> Result<String> {
     const MOST: usize = 10;
-    let programs = results["rows"].as_array().context("no rows")?;
     let mut kernels = Vec::new();
-    for program in programs {
+    for program in rows(results)? {
         let name = text(program, "program")?;
         for kernel in program["kernels"].as_array().context("no kernels")? {
             if kernel["counts"].as_bool() == Some(true) {
@@ -846,7 +875,18 @@ mod tests {
                 "checked_geomean": 1.33, "checked_p90": 1.8, "checked_worst": 3.0,
                 "programs_geomean": 1.2, "checked_programs_geomean": 1.3, "registers": 24.2,
                 "checked_registers": 36.7, "spilling_kernels": 3, "memory_geomean": 1.01,
+                "looked_at_geomean": 1.3, "looked_at_p90": 1.8, "other_geomean": 1.2, "other_p90": 1.6,
             },
+            "rows": [{
+                "program": "p", "kernels": [
+                    {"kernel": "void slow<4>(int)", "counts": true, "launches": 2, "proved": 1, "ratio": 1.5,
+                     "checked_ratio": 2.25, "native_us": 20.0},
+                    {"kernel": "own(int)", "counts": true, "launches": 2, "proved": 2, "ratio": 0.9,
+                     "checked_ratio": 1.0, "native_us": 30.0},
+                    {"kernel": "short(int)", "counts": false, "launches": 2, "proved": 0, "ratio": 9.0,
+                     "checked_ratio": 9.0, "native_us": 1.0},
+                ],
+            }],
             "device": "a GPU",
         });
         let text = render("gpu-foreign", &results).unwrap();
@@ -858,6 +898,11 @@ mod tests {
             text.contains("27 % of them") && text.contains("a GPU."),
             "{text}"
         );
+        assert!(text.contains("the other half 1.200 and 1.60"), "{text}");
+        assert!(text.contains("own code take 0.900 of"), "{text}");
+        assert!(text.contains("All others take 1.500."), "{text}");
+        let slow = "| slow | p | 20.0 | 1.50 | 2.25 |\n| own | p | 30.0 | 0.90 | 1.00 |\n";
+        assert!(text.contains(slow) && !text.contains("short"), "{text}");
         // Without a result, nothing is said.
         let folder = tempfile::tempdir().unwrap();
         let page = "a\n<!-- bench:gpu-foreign -->\n<!-- /bench:gpu-foreign -->\nb\n";
