@@ -4,7 +4,9 @@
 //! PTX scopes nest (`{ .reg … }`), and inner declarations hide outer ones.
 
 use debuginfo::DebugInfo;
-use ptx::{Function, Mnemonic, Modifier, Module, Type, VariableSpace};
+use ptx::{
+    Function, Instruction, Mnemonic, Modifier, Module, OperandKind, Type, VariableSpace,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
@@ -227,7 +229,7 @@ pub(crate) struct Scopes<'m, 'a> {
     open: Vec<(usize, usize)>,
     depth: u32,
     pub(crate) registers: Registers,
-    /// Whether 32-bit registers may hold addresses, those in shared memory, or
+    /// Whether 32-bit registers may hold addresses, such as those in shared memory, or
     /// the difference of two.
     has_narrow_addresses: bool,
     pub(crate) symbols: Vec<Symbol<'a>>,
@@ -244,7 +246,7 @@ impl<'m, 'a> Scopes<'m, 'a> {
             open: Vec::new(),
             depth: 0,
             registers: Registers::default(),
-            has_narrow_addresses: touches_shared(function) || narrows_differences(function),
+            has_narrow_addresses: has_short_addresses(function) || narrows_differences(function),
             symbols: Vec::new(),
             from_module: FxHashMap::default(),
         };
@@ -448,9 +450,10 @@ fn addresses_taken<'a>(function: &Function<'a>) -> FxHashSet<&'a str> {
     taken
 }
 
-/// Whether a function may compute addresses in shared memory, which 32-bit
-/// registers hold: some instruction names the space.
-fn touches_shared(function: &Function<'_>) -> bool {
+/// Whether a function may compute addresses of 32 bits: some instruction names shared
+/// memory, whose addresses compilers keep so, or takes an address as a number of 32 bits, as
+/// LLVM does in local and constant memory where it is asked for short pointers.
+fn has_short_addresses(function: &Function<'_>) -> bool {
     function.statements().any(|(_, statement)| match statement {
         ptx::Statement::Instruction(instruction) => {
             let spaces = [
@@ -458,10 +461,19 @@ fn touches_shared(function: &Function<'_>) -> bool {
                 Modifier::SharedCta,
                 Modifier::SharedCluster,
             ];
-            instruction.opcode.has_any(&spaces)
+            instruction.opcode.has_any(&spaces) || takes_short_address(instruction)
         }
         _ => false,
     })
+}
+
+/// Whether an instruction moves the address of a variable to a register of 32 bits.
+fn takes_short_address(instruction: &Instruction<'_>) -> bool {
+    let opcode = &instruction.opcode;
+    let from = instruction.operands.get(1).map(|operand| &operand.kind);
+    opcode.mnemonic() == Mnemonic::Mov
+        && opcode.types().all(|ty| ty.bytes() == 4)
+        && matches!(from, Some(OperandKind::Name(name)) if !name.starts_with('%'))
 }
 
 /// Whether a function may make a 32-bit number of the difference of two

@@ -135,6 +135,7 @@ pub(crate) fn calls(code: &Code<'_, '_>, sites: &mut Sites<'_>) -> Vec<HeapCall>
             width: 0,
             width_at_run_time: false,
             offset: 0,
+            is_wide: false,
             alignment: 1,
             skipped: 0,
             provenance: Provenance::Lookup,

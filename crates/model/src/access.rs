@@ -139,6 +139,10 @@ pub struct AccessSite {
     /// Sites checked together share one check; each has its own offset from
     /// the address that a record carries.
     pub offset: i64,
+    /// Addresses of the space have 32 bits, and the program computed 64, all of which
+    /// the check compared: none of its sums wraps at 4 GiB.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_wide: bool,
     /// Bytes that the address the instruction names must be a multiple of: a
     /// power of two, 1 if it need not be aligned.
     #[serde(default = "any_address", skip_serializing_if = "is_any_address")]

@@ -142,7 +142,7 @@ fn violation<'a>(
         },
         |root| root.bounds,
     );
-    let address = spaces::address_of(site.space, record.address, site.offset, bounds.base);
+    let address = spaces::address_of(site, record.address, bounds.base);
     let offset = address.0.wrapping_sub(bounds.base.0);
     // How much such an access covers, only the device knew.
     let inside = !site.width_at_run_time

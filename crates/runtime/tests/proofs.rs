@@ -1,350 +1,49 @@
-//! Launches that are proved in bounds are: kernels made at random, of loops,
-//! guards, selections and index arithmetic of all kinds, run checked although
-//! some launches are proved; no check of those may fail.
+//! Launches that are proved in bounds are: kernels made at random, which access all spaces
+//! through loops, guards, selections and index arithmetic of all kinds, run checked although
+//! some launches are proved, or some of their accesses; no check of those may fail. What
+//! runs where proofs are believed, the program's own kernel or its residual copy, leaves the
+//! same memory and the same findings as the checked copy.
 
 use driver::Driver;
+use emulate::Device;
 use emulate::device::Launch;
+use kernels::{Kernel, spaces};
 use model::layout::{CHECKED_PREFIX, RESIDUAL_PREFIX};
 use model::{AllocationKind, DeviceAddress, Extent, Prove, Settings};
 use random::Random;
 use runtime::{
-    EntryPlan, KernelCopies, LaunchDecision, LaunchRequest, LaunchShape, ModulePart, Prepared,
-    Resolved, Runtime, Where,
+    EntryPlan, KernelCopies, LaunchDecision, LaunchRequest, LaunchShape, ModulePart, ModulePlan,
+    Prepared, Resolved, Runtime, Where,
 };
-use std::fmt::Write;
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::Arc;
 
+#[path = "support/kernels.rs"]
+mod kernels;
 #[path = "support/random.rs"]
 mod random;
-#[path = "support/shapes.rs"]
-mod shapes;
 mod support;
 
-/// Writes one kernel.
-struct Kernel {
-    random: Random,
-    body: String,
-    registers: u32,
-    wide: u32,
-    predicates: u32,
-    labels: u32,
-    /// Registers that hold something here.
-    values: Vec<u32>,
-    /// Registers that are written again and again.
-    variables: [u32; 2],
-    accesses: u32,
-    kernel: u32,
-}
+/// Names the file for what launches do, of a process that runs the kernels of one module.
+const FILE: &str = "RINGFENCE_TEST_PROOFS";
 
-const RELATIONS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
+/// Set in such a process where proofs are believed, not verified.
+const BELIEVED: &str = "RINGFENCE_TEST_BELIEVED";
 
-impl Kernel {
-    fn text(seed: u64, number: u32) -> String {
-        let mut kernel = Kernel {
-            random: Random(seed | 1),
-            body: String::new(),
-            registers: 0,
-            wide: 2,
-            predicates: 0,
-            labels: 0,
-            values: Vec::new(),
-            variables: [0, 0],
-            accesses: 0,
-            kernel: number,
-        };
-        kernel.prologue();
-        kernel.block(0);
-        kernel.access();
-        let Kernel {
-            body,
-            registers,
-            wide,
-            predicates,
-            ..
-        } = kernel;
-        format!(
-            ".visible .entry k{number}(.param .u64 k{number}_p, .param .u32 k{number}_n, .param .s32 k{number}_m)\n{{\n\
-             .shared .align 4 .b8 k{number}_s[400];\n.reg .pred %p<{}>;\n.reg .b32 %r<{}>;\n.reg .b64 %rd<{}>;\n{body}$end{number}:\nret;\n}}\n",
-            predicates + 1,
-            registers + 1,
-            wide + 1,
-        )
-    }
+/// The variable that sets how many kernels are made.
+const KERNELS: &str = "RINGFENCE_TEST_KERNELS";
 
-    fn line(&mut self, text: std::fmt::Arguments<'_>) {
-        let _ = writeln!(self.body, "\t{text}");
-    }
+/// Launches of a kernel of one thread, which come first, and of several.
+const LAUNCHES: [u32; 2] = [3, 4];
 
-    fn register(&mut self) -> u32 {
-        self.registers += 1;
-        self.registers - 1
-    }
+/// Kernels of a module.
+const OF_A_MODULE: u32 = 1200;
 
-    fn predicate(&mut self) -> u32 {
-        self.predicates += 1;
-        self.predicates - 1
-    }
-
-    fn prologue(&mut self) {
-        let k = self.kernel;
-        self.line(format_args!("ld.param.u64 %rd0, [k{k}_p];"));
-        self.line(format_args!("cvta.to.global.u64 %rd1, %rd0;"));
-        let [n, m, tid, ctaid, ntid, i] = std::array::from_fn(|_| self.register());
-        self.line(format_args!("ld.param.u32 %r{n}, [k{k}_n];"));
-        self.line(format_args!("ld.param.u32 %r{m}, [k{k}_m];"));
-        self.line(format_args!("mov.u32 %r{tid}, %tid.x;"));
-        self.line(format_args!("mov.u32 %r{ctaid}, %ctaid.x;"));
-        self.line(format_args!("mov.u32 %r{ntid}, %ntid.x;"));
-        self.line(format_args!(
-            "mad.lo.s32 %r{i}, %r{ctaid}, %r{ntid}, %r{tid};"
-        ));
-        let [a, b] = std::array::from_fn(|_| self.register());
-        self.line(format_args!("mov.u32 %r{a}, %r{i};"));
-        self.line(format_args!("mov.u32 %r{b}, 0;"));
-        self.variables = [a, b];
-        self.values = vec![n, m, tid, i, i, a, b];
-        if self.random.below(2) == 0 {
-            let p = self.predicate();
-            let relation = self.random.of(&["ge.s32", "ge.u32", "gt.s32", "hs.u32"]);
-            self.line(format_args!("setp.{relation} %p{p}, %r{i}, %r{n};"));
-            self.line(format_args!("@%p{p} bra $end{k};"));
-        }
-    }
-
-    fn value(&mut self) -> u32 {
-        let values = std::mem::take(&mut self.values);
-        // The latest are the likeliest.
-        let last = values.len() as u64 - 1;
-        let back = self.random.below(last + 1).min(self.random.below(last + 1));
-        let value = values[(last - back) as usize];
-        self.values = values;
-        value
-    }
-
-    fn operand(&mut self) -> String {
-        match self.random.below(3) {
-            0 => {
-                let constant = self
-                    .random
-                    .of(&[0, 1, 2, 3, 4, 5, 7, 8, 16, 31, 100, -1, -2, -8]);
-                constant.to_string()
-            }
-            _ => format!("%r{}", self.value()),
-        }
-    }
-
-    fn comparison(&mut self) -> u32 {
-        let a = self.value();
-        let b = self.operand();
-        let p = self.predicate();
-        let relation = self.random.of(&RELATIONS);
-        let kind = self.random.of(&["s32", "u32", "s32"]);
-        self.line(format_args!("setp.{relation}.{kind} %p{p}, %r{a}, {b};"));
-        if self.random.below(4) != 0 {
-            return p;
-        }
-        let (q, both) = (self.comparison(), self.predicate());
-        let operation = self.random.of(&["and", "or"]);
-        self.line(format_args!("{operation}.pred %p{both}, %p{p}, %p{q};"));
-        both
-    }
-
-    fn arithmetic(&mut self) {
-        let a = self.value();
-        let b = self.operand();
-        let to = match self.random.below(4) {
-            0 => {
-                let variables = self.variables;
-                self.random.of(&variables)
-            }
-            _ => self.register(),
-        };
-        let shift = self.random.of(&[1, 2, 4, 5, 28, 30]);
-        let mask = self.random.of(&[1, 3, 7, 15, 255, -2, -4, -16]);
-        let by = self.random.of(&[1, 2, 3, 7, 16, 100]);
-        let sign = self.random.of(&["s32", "u32"]);
-        match self.random.below(17) {
-            0..=2 => self.line(format_args!("add.s32 %r{to}, %r{a}, {b};")),
-            3..=4 => self.line(format_args!("sub.s32 %r{to}, %r{a}, {b};")),
-            5 => self.line(format_args!("mul.lo.s32 %r{to}, %r{a}, {b};")),
-            6 => self.line(format_args!("mad.lo.s32 %r{to}, %r{a}, {by}, {b};")),
-            7 => self.line(format_args!("shl.b32 %r{to}, %r{a}, {shift};")),
-            8 => self.line(format_args!("shr.{sign} %r{to}, %r{a}, {shift};")),
-            9 => self.line(format_args!("and.b32 %r{to}, %r{a}, {mask};")),
-            10 => self.line(format_args!("or.b32 %r{to}, %r{a}, {b};")),
-            11 => self.line(format_args!("xor.b32 %r{to}, %r{a}, {b};")),
-            12 => self.line(format_args!("min.{sign} %r{to}, %r{a}, {b};")),
-            13 => self.line(format_args!("max.{sign} %r{to}, %r{a}, {b};")),
-            14 => {
-                let operation = self.random.of(&["div", "rem"]);
-                self.line(format_args!("{operation}.{sign} %r{to}, %r{a}, {by};"));
-            }
-            15 => {
-                let p = self.comparison();
-                self.line(format_args!("selp.b32 %r{to}, %r{a}, {b}, %p{p};"));
-            }
-            _ => {
-                let p = self.comparison();
-                let not = self.random.of(&["", "!"]);
-                // The old value must be one.
-                let to = self.variables[0];
-                self.line(format_args!("@{not}%p{p} mov.u32 %r{to}, {b};"));
-                return;
-            }
-        }
-        self.values.push(to);
-    }
-
-    fn access(&mut self) {
-        let a = self.value();
-        let scale = self.random.of(&[1, 4, 4, 4, 8]);
-        let [offset, address] = [self.wide, self.wide + 1];
-        self.wide += 2;
-        match self.random.below(6) {
-            0..=2 => self.line(format_args!("mul.wide.s32 %rd{offset}, %r{a}, {scale};")),
-            3..=4 => self.line(format_args!("mul.wide.u32 %rd{offset}, %r{a}, {scale};")),
-            _ => {
-                let shifted = self.register();
-                self.line(format_args!("shl.b32 %r{shifted}, %r{a}, 2;"));
-                let sign = self.random.of(&["s32", "u32"]);
-                let to = if sign == "s32" { "s64" } else { "u64" };
-                self.line(format_args!("cvt.{to}.{sign} %rd{offset}, %r{shifted};"));
-            }
-        }
-        self.line(format_args!("add.s64 %rd{address}, %rd1, %rd{offset};"));
-        let constant = self.random.of(&[0, 0, 0, 4, -4]);
-        let to = self.register();
-        match self.random.below(5) {
-            0 if scale == 1 => {
-                self.line(format_args!(
-                    "ld.global.u8 %r{to}, [%rd{address}+{constant}];"
-                ));
-                self.values.push(to);
-            }
-            1 => {
-                let zero = self.register();
-                self.line(format_args!("mov.u32 %r{zero}, 0;"));
-                self.line(format_args!(
-                    "st.global.u8 [%rd{address}+{constant}], %r{zero};"
-                ));
-            }
-            _ => {
-                self.line(format_args!(
-                    "ld.global.u8 %r{to}, [%rd{address}+{constant}];"
-                ));
-                self.values.push(to);
-            }
-        }
-        self.accesses += 1;
-    }
-
-    /// What a block computes is known in it only.
-    fn scoped(&mut self, depth: u32) {
-        let values = self.values.clone();
-        self.block(depth);
-        self.values = values;
-    }
-
-    fn guarded(&mut self, depth: u32) {
-        let p = self.comparison();
-        let label = self.label();
-        let not = self.random.of(&["", "!"]);
-        let k = self.kernel;
-        self.line(format_args!("@{not}%p{p} bra $skip{k}_{label};"));
-        self.scoped(depth + 1);
-        if self.random.below(3) == 0 {
-            let other = self.label();
-            self.line(format_args!("bra $skip{k}_{other};"));
-            self.line(format_args!("$skip{k}_{label}:"));
-            self.scoped(depth + 1);
-            self.line(format_args!("$skip{k}_{other}:"));
-        } else {
-            self.line(format_args!("$skip{k}_{label}:"));
-        }
-    }
-
-    fn label(&mut self) -> u32 {
-        self.labels += 1;
-        self.labels
-    }
-
-    fn repeated(&mut self, depth: u32) {
-        let [counter, fuel] = std::array::from_fn(|_| self.register());
-        let start = self.operand();
-        let (k, label) = (self.kernel, self.label());
-        self.line(format_args!("mov.u32 %r{counter}, {start};"));
-        self.line(format_args!("mov.u32 %r{fuel}, 0;"));
-        let walker = self.walker(counter);
-        self.line(format_args!("$loop{k}_{label}:"));
-        let is_tested_first = self.random.below(2) == 0;
-        let relation = self
-            .random
-            .of(&["lt.s32", "ne.s32", "lt.u32", "le.s32", "gt.s32", "ge.s32"]);
-        let limit = self.operand();
-        if is_tested_first {
-            let p = self.predicate();
-            self.line(format_args!("setp.{relation} %p{p}, %r{counter}, {limit};"));
-            self.line(format_args!("@!%p{p} bra $out{k}_{label};"));
-        }
-        let values = self.values.clone();
-        self.values.extend([counter, counter]);
-        if let Some(walker) = &walker {
-            self.walks(walker);
-        }
-        self.block(depth + 1);
-        self.values = values;
-        let step = self
-            .random
-            .of(&["1", "1", "4", "-1", "-4", "%r2", "3", "16"]);
-        if let Some(walker) = &walker {
-            self.walk(walker, step);
-        }
-        if self.random.below(5) == 0 {
-            self.carried(counter);
-        } else if self.random.below(5) == 0 {
-            let p = self.comparison();
-            self.line(format_args!(
-                "@%p{p} add.s32 %r{counter}, %r{counter}, {step};"
-            ));
-        } else {
-            self.line(format_args!("add.s32 %r{counter}, %r{counter}, {step};"));
-        }
-        // No kernel may run for long. (An exit through memory, so that the
-        // count of rounds is not seen.)
-        let [p, q] = [self.predicate(), self.predicate()];
-        self.line(format_args!("add.s32 %r{fuel}, %r{fuel}, 1;"));
-        let hidden = self.register();
-        self.line(format_args!("cvt.rn.f32.u32 %f0, %r{fuel};"));
-        self.line(format_args!("setp.gt.f32 %p{q}, %f0, 0f42480000;"));
-        let _ = hidden;
-        self.line(format_args!("@%p{q} bra $out{k}_{label};"));
-        if is_tested_first {
-            self.line(format_args!("bra $loop{k}_{label};"));
-        } else {
-            self.line(format_args!("setp.{relation} %p{p}, %r{counter}, {limit};"));
-            self.line(format_args!("@%p{p} bra $loop{k}_{label};"));
-        }
-        self.line(format_args!("$out{k}_{label}:"));
-        self.values.push(counter);
-    }
-
-    fn block(&mut self, depth: u32) {
-        let statements = 2 + self.random.below(4);
-        for _ in 0..statements {
-            match self.random.below(10) {
-                0..=2 => self.arithmetic(),
-                3..=4 => self.shape(),
-                5..=6 => self.access(),
-                7 if depth < 3 => self.repeated(depth),
-                8..=9 if depth < 3 => self.guarded(depth),
-                _ => self.arithmetic(),
-            }
-            if self.accesses > 5 {
-                return;
-            }
-        }
-    }
-}
+/// Bytes of the buffer.
+const SIZE: u64 = 400;
 
 /// Declarations and an access whose index is loaded from the buffer.
 fn by_data(kernel: u32) -> String {
@@ -355,179 +54,417 @@ fn by_data(kernel: u32) -> String {
     )
 }
 
-#[test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "to be split: it prepares, launches and compares"
-)]
-fn no_check_of_a_proved_launch_fails() {
-    const KERNELS: u32 = 1200;
-    let seed = support::seed(20_261_121);
-    let mut random = Random(seed | 1);
+/// The kernels of one module.
+fn module(random: &mut Random, kernels: u32) -> String {
     let mut text = String::from(".version 7.8\n.target sm_75\n.address_size 64\n");
-    for number in 0..KERNELS {
-        let kernel = Kernel::text(random.next(), number);
-        let mut kernel = kernel.replace(".reg .pred", ".reg .f32 %f<1>;\n.reg .pred");
+    text.push_str(&spaces::declarations());
+    for number in 0..kernels {
+        let mut kernel = Kernel::text(random.next(), number);
         // One of four also goes where its data say, which no launch is proved for.
         if number % 4 == 0 {
-            kernel = kernel.replace("%f<1>;\n", &format!("%f<1>;\n{}", by_data(number)));
+            kernel = kernel.replacen("%f<1>;\n", &format!("%f<1>;\n{}", by_data(number)), 1);
         }
         text.push_str(&kernel);
     }
-    let device = support::device(2, 1);
-    let session = tempfile::tempdir().unwrap();
-    let log = session.path().join("log");
-    let settings = Settings {
-        log_file: Some(log.display().to_string()),
-        session: Some(session.path().to_path_buf()),
-        prove: Prove::Verify,
-        ..Settings::default()
-    };
-    let runtime = Runtime::new(settings, device.clone() as Arc<dyn Driver>).unwrap();
-    let Prepared::Instrumented { ptx, plan } = runtime.modules().prepare(&[ModulePart::Ptx(&text)])
-    else {
-        panic!("not instrumented");
-    };
-    let parts: Vec<&str> = ptx.iter().map(String::as_str).collect();
-    let module = device.load_module(&parts).unwrap();
-    runtime.modules().loaded(module, plan.clone());
+    text
+}
 
-    let size = 400;
-    let kind = AllocationKind::Device;
-    let base = device
-        .allocate(runtime.allocations().padded_size(size), kind, 0)
-        .unwrap()
-        .0;
-    let extent = Extent {
-        base: DeviceAddress(base),
-        size,
-    };
-    runtime.allocations().allocated(kind, extent);
-    let contents: Vec<u8> = (0..size).map(|_| random.below(256) as u8).collect();
-    Driver::write(&*device, DeviceAddress(base), &contents).unwrap();
+/// One launch.
+#[derive(Clone, Debug)]
+struct Trial {
+    kernel: u32,
+    n: i32,
+    m: i32,
+    shape: LaunchShape,
+    /// Where in the buffer its pointer lies.
+    offset: u64,
+}
 
-    let (mut proved, mut partly, mut launches) = (0, 0, 0);
-    for number in 0..KERNELS {
-        let name = format!("k{number}");
-        let entry = plan.entry(&name).unwrap();
-        let Some(program) = entry.program() else {
-            continue;
+impl Trial {
+    fn of(random: &mut Random, kernel: u32, is_single: bool) -> Trial {
+        let n = random.of(&[
+            0,
+            1,
+            2,
+            3,
+            7,
+            50,
+            97,
+            99,
+            100,
+            101,
+            399,
+            400,
+            -1,
+            i32::MAX,
+        ]);
+        let m = random.of(&[0, 1, 2, 5, 16, 33, 100, -1, -7, i32::MIN, i32::MAX]);
+        let (blocks, threads) = match is_single {
+            true => (1, 1),
+            false => random.of(&[(1, 20), (1, 32), (2, 1), (2, 32), (5, 1), (5, 20)]),
         };
-        let original = device.function(module, &name).unwrap();
-        let copy = |prefix: &str| device.function(module, &format!("{prefix}{name}")).ok();
+        Trial {
+            kernel,
+            n,
+            m,
+            shape: LaunchShape {
+                grid: [blocks, 1, 1],
+                block: [threads, 1, 1],
+                shared: random.of(&[0, 128, 400, 1024]),
+            },
+            // Sometimes from the middle of the buffer on.
+            offset: random.of(&[0, 0, 0, 40]),
+        }
+    }
+
+    /// Whether the order of threads does not matter.
+    fn is_single(&self) -> bool {
+        self.shape.grid == [1; 3] && self.shape.block == [1; 3]
+    }
+
+    fn parameters(&self, base: u64) -> Vec<u8> {
+        let mut bytes = (base + self.offset).to_le_bytes().to_vec();
+        bytes.extend(self.n.to_le_bytes());
+        bytes.extend(self.m.to_le_bytes());
+        bytes.extend((0..spaces::PARAMETER).map(|byte| byte as u8 * 3));
+        bytes
+    }
+}
+
+/// What a launch of one thread did.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Left {
+    memory: Vec<u8>,
+    /// What was reported.
+    found: String,
+}
+
+/// What the launches of one module did.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Ran {
+    /// Of each launch of one thread.
+    left: Vec<Left>,
+    /// Proofs that checks contradict, and other errors of Ringfence.
+    errors: Vec<String>,
+    launches: u32,
+    /// Launches that are proved in bounds.
+    proved: u32,
+    /// Launches of which only some accesses are.
+    partly: u32,
+    /// Launches of residual copies.
+    residual: u32,
+}
+
+/// A device with the kernels of a module, and what is found there.
+struct Side {
+    device: Arc<Device>,
+    runtime: Arc<Runtime>,
+    module: u64,
+    plan: Arc<ModulePlan>,
+    base: u64,
+    log: PathBuf,
+    read: u64,
+    ran: Ran,
+    _session: tempfile::TempDir,
+}
+
+impl Side {
+    fn new(text: &str, prove: Prove) -> Side {
+        let device = support::device(1, 1);
+        let session = tempfile::tempdir().unwrap();
+        let log = session.path().join("log");
+        let settings = Settings {
+            log_file: Some(log.display().to_string()),
+            session: Some(session.path().to_path_buf()),
+            print_limit: u32::MAX,
+            prove,
+            ..Settings::default()
+        };
+        let runtime = Runtime::new(settings, device.clone() as Arc<dyn Driver>).unwrap();
+        let Prepared::Instrumented { ptx, plan } =
+            runtime.modules().prepare(&[ModulePart::Ptx(text)])
+        else {
+            panic!(
+                "not instrumented: {}",
+                std::fs::read_to_string(&log).unwrap_or_default()
+            );
+        };
+        let parts: Vec<&str> = ptx.iter().map(String::as_str).collect();
+        let module = device.load_module(&parts).unwrap();
+        runtime.modules().loaded(module, plan.clone());
+        let kind = AllocationKind::Device;
+        let padded = runtime.allocations().padded_size(SIZE);
+        let base = device.allocate(padded, kind, 0).unwrap().0;
+        let extent = Extent {
+            base: DeviceAddress(base),
+            size: SIZE,
+        };
+        runtime.allocations().allocated(kind, extent);
+        Side {
+            device,
+            runtime,
+            module,
+            plan,
+            base,
+            log,
+            read: 0,
+            ran: Ran::default(),
+            _session: session,
+        }
+    }
+
+    /// The handle of a kernel; its copies are those of the plan.
+    fn resolve(&self, number: u32) -> u64 {
+        let name = format!("k{number}");
+        let original = self.device.function(self.module, &name).unwrap();
+        let copy = |prefix: &str| {
+            let name = format!("{prefix}{name}");
+            self.device.function(self.module, &name).ok()
+        };
         let copies = KernelCopies {
             checked: copy(CHECKED_PREFIX),
             residual: copy(RESIDUAL_PREFIX),
         };
+        let entry = self.plan.entry(&name).unwrap();
         assert_eq!(copies.residual.is_some(), entry.residual.is_some());
-        runtime.modules().resolved(Resolved {
+        self.runtime.modules().resolved(Resolved {
             handle: original,
             in_library: false,
-            module,
+            module: self.module,
             name: &name,
             copies,
         });
-        for _ in 0..6 {
-            let n = random.of(&[
-                0i32,
-                1,
-                2,
-                3,
-                7,
-                50,
-                97,
-                99,
-                100,
-                101,
-                399,
-                400,
-                -1,
-                i32::MAX,
-            ]);
-            let m = random.of(&[0i32, 1, 2, 5, 16, 33, 100, -1, -7, i32::MIN, i32::MAX]);
-            let blocks = random.of(&[1, 2, 5]);
-            let threads = random.of(&[1, 20, 32]);
-            let shape = LaunchShape {
-                grid: [blocks, 1, 1],
-                block: [threads, 1, 1],
-                shared: 0,
-            };
-            // Sometimes from the middle of the buffer on.
-            let pointer = base + random.of(&[0, 0, 0, 40]);
-            let mut bytes = pointer.to_le_bytes().to_vec();
-            bytes.extend(n.to_le_bytes());
-            bytes.extend(m.to_le_bytes());
-            let read = |offset: u32, size: u8| {
-                let at = offset as usize;
-                let mut bits = [0; 8];
-                bits[..usize::from(size)].copy_from_slice(bytes.get(at..at + usize::from(size))?);
-                Some(u64::from_le_bytes(bits))
-            };
-            let inputs: Vec<u64> = program
-                .inputs()
-                .iter()
-                .map(|input| read(input.offset, input.bytes).unwrap())
+        original
+    }
+
+    /// Counts what the programs of a kernel say of a launch.
+    fn count(&mut self, trial: &Trial, parameters: &[u8]) {
+        let entry = self.plan.entry(&format!("k{}", trial.kernel)).unwrap();
+        let proves = |program: &instrument::Program| {
+            let inputs = program.inputs().iter();
+            let inputs: Vec<u64> = inputs
+                .map(|input| read(parameters, input.offset, input.bytes).unwrap())
                 .collect();
-            let is_proved = program.proves(&shape, &inputs, &|_| Some((base, size)));
-            match &entry.proof {
-                Ok(_) => proved += u32::from(is_proved),
-                Err(_) => partly += u32::from(is_proved),
-            }
-            launches += 1;
-            let of_plan = |_: &EntryPlan, offset, size| read(offset, size);
-            let ticket = runtime.begin_launch(LaunchRequest {
-                function: original,
-                kernel: runtime.modules().kernel(original),
-                shape: &shape,
-                stream: None,
-                read: &of_plan,
-            });
-            let decision = ticket.decision().clone();
-            ticket.submitted(Where::Unknown);
-            let LaunchDecision::Checked {
+            program.proves(&trial.shape, &inputs, &|_| Some((self.base, SIZE)))
+        };
+        let is_proved = entry.proof.as_ref().is_ok_and(proves);
+        let of_part = entry.residual.as_ref().map(|residual| &residual.proof);
+        let is_partly = !is_proved && of_part.is_some_and(proves);
+        self.ran.launches += 1;
+        self.ran.proved += u32::from(is_proved);
+        self.ran.partly += u32::from(is_partly);
+    }
+
+    /// Launches a kernel as a program does.
+    fn launch(&mut self, original: u64, trial: &Trial, contents: &[u8]) {
+        let place = DeviceAddress(self.base);
+        Driver::write(&*self.device, place, contents).unwrap();
+        let mut parameters = trial.parameters(self.base);
+        self.count(trial, &parameters);
+        let given = parameters.clone();
+        let of_plan = |_: &EntryPlan, offset, size| read(&given, offset, size);
+        let ticket = self.runtime.begin_launch(LaunchRequest {
+            function: original,
+            kernel: self.runtime.modules().kernel(original),
+            shape: &trial.shape,
+            stream: None,
+            read: &of_plan,
+        });
+        let decision = ticket.decision().clone();
+        ticket.submitted(Where::Unknown);
+        let function = match decision {
+            LaunchDecision::Checked {
                 function,
                 launch_parameter,
                 plan,
                 ..
-            } = decision
-            else {
-                panic!("verified launches are checked");
-            };
-            let mut parameters = bytes.clone();
-            let slot = plan.launch_parameter.unwrap();
-            parameters.resize(slot.offset as usize, 0);
-            parameters.extend_from_slice(&launch_parameter);
-            let launch = Launch {
-                function,
-                grid: shape.grid,
-                block: shape.block,
-                parameters,
-                ..Launch::default()
-            };
-            device.launch(launch, 0).unwrap();
-            device.synchronize().unwrap();
-            runtime.synchronized();
-            let said = std::fs::read_to_string(&log).unwrap_or_default();
-            if let Some(at) = said.find("was proved to be in bounds") {
-                let start = text.find(&format!(".visible .entry {name}(")).unwrap();
-                let end = start + text[start..].find("\n}\n").unwrap();
-                panic!(
-                    "{}\nn = {n}, m = {m}, {shape:?}, pointer + {}, seed {seed}\n{}",
-                    said[said[..at].rfind('\n').map_or(0, |end| end + 1)..]
-                        .lines()
-                        .next()
-                        .unwrap(),
-                    pointer - base,
-                    &text[start..end]
-                );
+            } => {
+                if let Some(slot) = plan.launch_parameter {
+                    parameters.resize(slot.offset as usize, 0);
+                    parameters.extend_from_slice(&launch_parameter);
+                }
+                let name = format!("{RESIDUAL_PREFIX}k{}", trial.kernel);
+                let residual = self.device.function(self.module, &name);
+                self.ran.residual += u32::from(residual.is_ok_and(|own| own == function));
+                function
             }
+            LaunchDecision::Original | LaunchDecision::Proved | LaunchDecision::InPlace => original,
+        };
+        let launch = Launch {
+            function,
+            grid: trial.shape.grid,
+            block: trial.shape.block,
+            dynamic_shared: trial.shape.shared,
+            parameters,
+            ..Launch::default()
+        };
+        self.device.launch(launch, 0).unwrap();
+        self.device.synchronize().unwrap();
+        self.runtime.synchronized();
+        let said = self.said();
+        if let Some(error) = said.lines().find(|line| line.contains("error of Ringfence")) {
+            self.ran.errors.push(format!("{trial:?}: {error}"));
+        }
+        if trial.is_single() {
+            let mut memory = vec![0; SIZE as usize];
+            Driver::read(&*self.device, place, &mut memory).unwrap();
+            // (Stacks and addresses of the host are the process's own, as is the number of
+            // the launch.)
+            let is_said = |line: &&str| !line.contains('#') && !line.contains("0x");
+            let lines = said.lines().filter(is_said);
+            let found: Vec<&str> = lines
+                .map(|line| line.split(", launch ").next().unwrap_or(line))
+                .collect();
+            self.ran.left.push(Left {
+                memory,
+                found: found.join("\n"),
+            });
         }
     }
-    // Else the test says little.
-    assert!(proved > 100, "{proved} of {launches} launches were proved");
-    assert!(
-        partly > 100,
-        "{partly} of {launches} were, for some accesses"
+
+    /// What was reported since the last launch.
+    fn said(&mut self) -> String {
+        let mut said = String::new();
+        if let Ok(mut file) = std::fs::File::open(&self.log) {
+            file.seek(SeekFrom::Start(self.read)).unwrap();
+            self.read += file.read_to_string(&mut said).unwrap() as u64;
+        }
+        said
+    }
+}
+
+/// The value of a parameter.
+fn read(parameters: &[u8], offset: u32, size: u8) -> Option<u64> {
+    let (at, size) = (offset as usize, usize::from(size));
+    let mut bits = [0; 8];
+    bits[..size].copy_from_slice(parameters.get(at..at + size)?);
+    Some(u64::from_le_bytes(bits))
+}
+
+/// The text of a module, and the launches of its kernels, those of one thread first.
+fn made(seed: u64, kernels: u32) -> (String, Vec<Trial>, Vec<u8>) {
+    let mut random = Random(seed | 1);
+    let text = module(&mut random, kernels);
+    let contents = (0..SIZE).map(|_| random.below(256) as u8).collect();
+    let mut trials = Vec::new();
+    for kernel in 0..kernels {
+        let [single, several] = LAUNCHES;
+        for launch in 0..single + several {
+            trials.push(Trial::of(&mut random, kernel, launch < single));
+        }
+    }
+    (text, trials, contents)
+}
+
+/// Runs the kernels of one module. Where proofs are believed, launches of several threads
+/// say nothing, since no order of theirs is the other's.
+fn run(seed: u64, kernels: u32, prove: Prove) -> Ran {
+    let (text, trials, contents) = made(seed, kernels);
+    let mut side = Side::new(&text, prove);
+    let mut resolved = None;
+    for trial in trials {
+        if prove == Prove::On && !trial.is_single() {
+            continue;
+        }
+        let original = match resolved {
+            Some((kernel, original)) if kernel == trial.kernel => original,
+            _ => side.resolve(trial.kernel),
+        };
+        resolved = Some((trial.kernel, original));
+        side.launch(original, &trial, &contents);
+    }
+    side.ran
+}
+
+/// Starts a process for one side, as a process has one device whose memory checks know.
+fn start(seed: u64, kernels: u32, prove: Prove, file: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "proofs_hold_where_they_are_believed"])
+        .env(FILE, file)
+        .env(support::SEED, seed.to_string())
+        .env(KERNELS, kernels.to_string());
+    if prove == Prove::On {
+        command.env(BELIEVED, "");
+    }
+    command.spawn().unwrap()
+}
+
+/// The text of a kernel.
+fn text_of(text: &str, kernel: u32) -> &str {
+    let start = text.find(&format!(".visible .entry k{kernel}(")).unwrap();
+    let end = start + text[start..].find("\n}\n").unwrap();
+    &text[start..end]
+}
+
+/// Runs the kernels of one module on both sides, and compares.
+fn compare(seed: u64, kernels: u32) -> Ran {
+    let folder = tempfile::tempdir().unwrap();
+    let sides = [Prove::Verify, Prove::On].map(|prove| {
+        let file = folder.path().join(format!("{prove:?}.json"));
+        (start(seed, kernels, prove, &file), file)
+    });
+    let [mut verified, believed] = sides.map(|(mut child, file)| {
+        assert!(child.wait().unwrap().success(), "seed {seed}");
+        serde_json::from_slice::<Ran>(&std::fs::read(file).unwrap()).unwrap()
+    });
+    let (text, trials, _) = made(seed, kernels);
+    let errors = verified.errors.iter().chain(&believed.errors);
+    if let Some(error) = errors.into_iter().next() {
+        let kernel = trials
+            .iter()
+            .find(|trial| error.starts_with(&format!("{trial:?}: ")));
+        let text = kernel.map(|trial| text_of(&text, trial.kernel));
+        panic!("{}\nseed {seed}: {error}", text.unwrap_or_default());
+    }
+    let singles = trials.iter().filter(|trial| trial.is_single());
+    assert_eq!(verified.left.len(), believed.left.len());
+    for ((trial, checked), own) in singles.zip(&verified.left).zip(&believed.left) {
+        assert!(
+            checked == own,
+            "{}\nseed {seed}: {trial:?}: memory is the same: {}\n--- where proofs are believed\n{}\n--- checked\n{}",
+            text_of(&text, trial.kernel),
+            checked.memory == own.memory,
+            own.found,
+            checked.found,
+        );
+    }
+    verified.residual = believed.residual;
+    verified
+}
+
+#[test]
+fn proofs_hold_where_they_are_believed() {
+    let seed = support::seed(20_261_121);
+    let set = std::env::var(KERNELS).ok();
+    let kernels: u32 = set.map_or(OF_A_MODULE, |kernels| kernels.parse().unwrap());
+    if let Some(file) = std::env::var_os(FILE) {
+        let prove = match std::env::var_os(BELIEVED) {
+            Some(_) => Prove::On,
+            None => Prove::Verify,
+        };
+        let ran = serde_json::to_vec(&run(seed, kernels, prove)).unwrap();
+        std::fs::write(file, ran).unwrap();
+        return;
+    }
+    let (mut random, mut of_module) = (Random(seed | 1), seed);
+    let mut all = Ran::default();
+    let mut left = kernels;
+    while left > 0 {
+        let some = left.min(OF_A_MODULE);
+        left -= some;
+        let ran = compare(of_module, some);
+        of_module = random.next();
+        all.launches += ran.launches;
+        all.proved += ran.proved;
+        all.partly += ran.partly;
+        all.residual += ran.residual;
+    }
+    println!(
+        "{kernels} kernels: {} of {} launches were proved, and {} for some accesses; {} residual copies ran",
+        all.proved, all.launches, all.partly, all.residual
     );
-    println!("{proved} of {launches} launches were proved, and {partly} for some accesses");
+    // Else the test says little.
+    let least = kernels / 12;
+    assert!(all.proved > least && all.partly > least && all.residual > least / 4);
 }

@@ -243,12 +243,18 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             width: u32::try_from(found.width()).unwrap_or(u32::MAX),
             width_at_run_time: matches!(found.extent, Extent::Operand(_) | Extent::Steps { .. }),
             offset: found.low(),
+            is_wide: self.compares_all_bits(found),
             alignment: found.access.alignment,
             skipped: found.skipped as u32,
             provenance,
             loc: inst.loc,
             span: inst.instruction.span,
         }))
+    }
+
+    /// Whether an access is checked by 64 bits of its address where its space has 32.
+    fn compares_all_bits(&self, found: &Found<'_>) -> bool {
+        found.window.is_some() && self.is_wide(found.source, found.base)
     }
 
     /// Counts a site that is checked.
@@ -344,7 +350,7 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             },
             proves: found.source,
             window: found.window,
-            is_wide: found.window.is_some() && self.is_wide(found.source, found.base),
+            is_wide: self.compares_all_bits(found),
             in_doubt: found.in_doubt && !found.by_address,
             low: found.low(),
             extent: found.extent,

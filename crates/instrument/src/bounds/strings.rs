@@ -100,6 +100,7 @@ impl Planner<'_, '_, '_> {
                 width: 1,
                 width_at_run_time: false,
                 offset: 0,
+                is_wide: false,
                 alignment: 1,
                 skipped: 0,
                 provenance,

@@ -65,20 +65,15 @@ fn is_beyond_field(site: &AccessSite, record: &Record) -> bool {
     })
 }
 
-/// The address that is `offset` bytes past that of a record, as the program's
+/// The address that a site accesses, from that of a record, as the program's
 /// arithmetic meant it. If that was of 32 bits, in a space with addresses of its
-/// own, it wraps: the address is near its base, not 4 GiB away. A record whose
-/// address has more bits was computed in 64, and is what it is.
-pub(crate) fn address_of(
-    named: Space,
-    recorded: u64,
-    offset: i64,
-    base: DeviceAddress,
-) -> DeviceAddress {
-    let address = recorded.wrapping_add_signed(offset);
-    match named {
+/// own, it wraps: the address is near its base, not 4 GiB away. What was computed
+/// in 64 is what it is.
+pub(crate) fn address_of(site: &AccessSite, recorded: u64, base: DeviceAddress) -> DeviceAddress {
+    let address = recorded.wrapping_add_signed(site.offset);
+    match site.space {
         Space::Generic | Space::Global => DeviceAddress(address),
-        _ if (recorded | base.0) >> 32 != 0 => DeviceAddress(address),
+        _ if site.is_wide || (recorded | base.0) >> 32 != 0 => DeviceAddress(address),
         _ => {
             let distance = address.wrapping_sub(base.0) as u32 as i32;
             DeviceAddress(base.0.wrapping_add_signed(i64::from(distance)))
@@ -148,10 +143,19 @@ pub(crate) fn allocations(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::fake;
+    use model::Provenance;
 
     #[test]
     fn only_arithmetic_of_32_bits_wraps() {
-        let past = |space, address, offset| address_of(space, address, offset, DeviceAddress(64)).0;
+        let site = |space, offset, is_wide| AccessSite {
+            space,
+            is_wide,
+            ..fake::site(1, 1, offset, Provenance::Unknown)
+        };
+        let past = |space, address, offset| {
+            address_of(&site(space, offset, false), address, DeviceAddress(64)).0
+        };
         let at = |space, address| past(space, address, 0);
         assert_eq!(at(Space::Shared, 72), 72);
         assert_eq!(at(Space::Shared, 0xffff_fff8), (-8i64) as u64);
@@ -162,6 +166,10 @@ mod tests {
         // The immediate offset of an access wraps with its register.
         assert_eq!(past(Space::Shared, 0xffff_fff8, 80), 72);
         assert_eq!(past(Space::Shared, 1 << 32, 80), (1 << 32) + 80);
+        // Computed in 64 bits, of which the upper ones get set by the offset only.
+        let wide = site(Space::Local, 80, true);
+        let address = address_of(&wide, 0xffff_fff8, DeviceAddress(64));
+        assert_eq!(address.0, (1 << 32) + 72);
     }
 
     #[test]

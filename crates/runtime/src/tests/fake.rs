@@ -41,6 +41,7 @@ pub fn site(id: u32, group: u32, offset: i64, provenance: Provenance) -> AccessS
         alignment: 4,
         skipped: 0,
         offset,
+        is_wide: false,
         group: SiteId(group),
         provenance,
         object: None,
