@@ -58,7 +58,8 @@ pub use origin::{Certainty, Leader, Origin, Root, RootId};
 pub use printed::{Argument, PRINTF, Print, Printing, Texts, printing, prints};
 pub use provenance::Provenance;
 pub use ranges::{
-    Alignment, BoundedPointer, Bounds, Input, Judged, LaunchShape, Program, Query, Unprovable,
+    Alignment, BoundedPointer, Bounds, InParts, Input, Judged, LaunchShape, Program, Query,
+    Unprovable,
     Values,
 };
 pub use roles::Role;

@@ -189,10 +189,11 @@ fn proves(program: &Program, launch: &Launch, smaller: Option<usize>) -> bool {
         block: launch.block,
         shared: 0,
     };
-    program.proves(&shape, &inputs, &|offset| {
+    let bounds = |offset: u32| {
         let found = buffers.iter().find(|(at, _)| *at == offset)?;
         Some(found.1)
-    })
+    };
+    program.proves_in_parts(&shape, &inputs, &bounds).is_proved
 }
 
 fn bench(architecture: &str) -> instrument::Instrumented {
@@ -350,7 +351,8 @@ fn arrays_in_all_spaces_are_proved_up_to_their_ends() {
                     block: [threads, 1, 1],
                     shared: 256,
                 };
-                let proved = program.proves(&shape, &inputs, &|_| Some((APART, 4)));
+                let bounds = |_| Some((APART, 4));
+                let proved = program.proves_in_parts(&shape, &inputs, &bounds).is_proved;
                 if proved != fits {
                     wrong.push(format!(
                         "sm_{architecture} {kernel}: {threads} from {first} on: proved {proved}"

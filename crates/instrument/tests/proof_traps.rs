@@ -1032,6 +1032,50 @@ const TRAPS: &[Trap] = &[
         &[],
         &[(0, 0)],
     ),
+    // ---- what is proved of some threads at a time
+    trap(
+        "passes that are counted ahead, and made four at a time",
+        "setp.ge.s32 %p1, %r2, %r1; @%p1 bra $end; not.b32 %r3, %r2; add.s32 %r3, %r3, %r1; \
+         shr.u32 %r4, %r3, 2; add.s32 %r4, %r4, 1; and.b32 %r5, %r4, 3; setp.eq.s32 %p2, %r5, 0; \
+         mov.u32 %r9, %r2; @%p2 bra $main; \
+         $before: STORE add.s32 %r9, %r9, 4; add.s32 %r5, %r5, -1; setp.ne.s32 %p3, %r5, 0; \
+         @%p3 bra $before; $main: setp.lt.u32 %p4, %r3, 12; @%p4 bra $end; \
+         $again: STORE st.global.u32 [%rd9+16], 0; st.global.u32 [%rd9+32], 0; \
+         st.global.u32 [%rd9+48], 0; add.s32 %r9, %r9, 16; setp.lt.s32 %p5, %r9, %r1; \
+         @%p5 bra $again;",
+        &[(16, 0), (13, 0), (5, 0), (1, 0), (0, 0), (-1, 0)],
+        &[(17, 0), (20, 0), (0x7fff_ffff, 0)],
+    ),
+    trap(
+        "the same, counted one too many",
+        "setp.ge.s32 %p1, %r2, %r1; @%p1 bra $end; not.b32 %r3, %r2; add.s32 %r3, %r3, %r1; \
+         shr.u32 %r4, %r3, 2; add.s32 %r4, %r4, 2; and.b32 %r5, %r4, 3; setp.eq.s32 %p2, %r5, 0; \
+         mov.u32 %r9, %r2; @%p2 bra $end; \
+         $before: STORE add.s32 %r9, %r9, 4; add.s32 %r5, %r5, -1; setp.ne.s32 %p3, %r5, 0; \
+         @%p3 bra $before;",
+        &[(0, 0), (-1, 0)],
+        &[(16, 0), (15, 0)],
+    ),
+    trap(
+        "the negative part of a number, by its sign",
+        "sub.s32 %r3, %r2, %r1; shr.s32 %r4, %r3, 31; neg.s32 %r5, %r3; and.b32 %r4, %r4, %r5; \
+         add.s32 %r9, %r3, %r4; STORE",
+        &[(16, 0), (17, 0), (32, 0)],
+        &[(15, 0), (0, 0), (-1, 0)],
+    ),
+    trap(
+        "a number that another thread has stored",
+        "shl.b32 %r3, %r2, 1; mov.u32 %r4, s; add.s32 %r4, %r4, %r3; st.shared.u16 [%r4], %r2; \
+         bar.sync 0; ld.shared.u16 %r9, [s+62]; STORE",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "a thread in the middle",
+        "setp.eq.s32 %p1, %r2, %r1; selp.b32 %r9, 16, 0, %p1; STORE",
+        &[(32, 0), (-1, 0)],
+        &[(0, 0), (15, 0), (16, 0), (17, 0), (31, 0)],
+    ),
 ];
 
 fn text(trap: &Trap) -> String {
@@ -1088,7 +1132,8 @@ fn no_trap_leads_to_a_proof() {
                     u64::from_le_bytes(bits)
                 })
                 .collect();
-            Some(program.proves(&shape, &inputs, &|_| Some((BASE as u64, 64))))
+            let bounds = |_| Some((BASE as u64, 64));
+            Some(program.proves_in_parts(&shape, &inputs, &bounds).is_proved)
         };
         for &(n, w) in trap.never {
             if proves(n, w) == Some(true) {

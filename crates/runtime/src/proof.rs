@@ -9,13 +9,14 @@
 //! * What depends only on where a pointer lies in its buffer is asked that
 //!   way: programs allocate buffers anew for each launch.
 //!
+//! What is not proved of all threads at once is tried in parts, by some threads each.
 //! Where launches differ in other ways, and their proofs take longer than
 //! [`CHEAP`], evaluation stops when it has taken its [`SHARE`] of the time since
 //! the kernel's first launch; the kernel's other launches are then checked.
 
 use crate::roots::{JUST_OUTSIDE, Root, Roots};
 use crate::seen::{Inputs, shape_words};
-use instrument::{BoundedPointer, LaunchShape, Program, Values};
+use instrument::{BoundedPointer, InParts, LaunchShape, Program, Values};
 use model::layout::UNBOUNDED;
 use model::{DeviceAddress, Extent};
 use parking_lot::Mutex;
@@ -47,6 +48,10 @@ pub(crate) const CANDIDATES: usize = 32;
 /// the first time as a power of two.
 const WIDER: u32 = 6;
 
+/// Launches of a kernel, one after the other, that are tried in parts and not proved so
+/// either, until no more are tried.
+const IN_VAIN: u32 = 3;
+
 /// All that an answer depends on.
 type Question = SmallVec<[u64; 24]>;
 
@@ -65,6 +70,8 @@ struct Kept {
     spent: Duration,
     /// How often the program was evaluated.
     evaluations: u32,
+    /// The last launches that were not proved in parts either.
+    in_vain: u32,
     /// When the first evaluation began.
     since: Option<Instant>,
 }
@@ -108,7 +115,7 @@ impl Answers {
             return false;
         }
         let start = Instant::now();
-        let (answer, evaluations) = kept.answer(&launch);
+        let (answer, evaluations) = kept.answer(&launch, always);
         let most = OPERATION * (program.operations() as u32 + 10) * evaluations;
         kept.spent += start.elapsed().min(most);
         kept.evaluations = kept.evaluations.saturating_add(evaluations);
@@ -189,6 +196,19 @@ impl<'a> Asked<'a> {
             Some((root.bounds.base.0, root.bounds.size))
         };
         self.program.proves_all(self.shape, &values, &bounds)
+    }
+
+    /// Whether the launch is proved, by some of its threads at a time.
+    fn proves_in_parts(&self) -> InParts {
+        let inputs = self.question.iter().zip(&self.origins);
+        let inputs: SmallVec<[u64; 24]> = inputs
+            .map(|(value, origin)| value.wrapping_add(*origin))
+            .collect();
+        let bounds = |offset: u32| {
+            let root = self.roots.iter().find(|root| root.offset == offset)?;
+            Some((root.bounds.base.0, root.bounds.size))
+        };
+        self.program.proves_in_parts(self.shape, &inputs, &bounds)
     }
 
     /// The values of the inputs that an answer covers.
@@ -309,8 +329,9 @@ impl Kept {
             || self.spent < CREDIT + since.elapsed() / SHARE
     }
 
-    /// Evaluates the answer and keeps it; how often the program ran, too.
-    fn answer(&mut self, launch: &Asked<'_>) -> (bool, u32) {
+    /// Evaluates the answer and keeps it; how often the program ran, too. `always`: in all
+    /// ways.
+    fn answer(&mut self, launch: &Asked<'_>, always: bool) -> (bool, u32) {
         let mut evaluations = 0;
         let mut proves = |low: &Question, high: &Question| {
             evaluations += 1;
@@ -322,7 +343,16 @@ impl Kept {
                 return (true, evaluations);
             }
         }
-        let is_proved = proves(question, question);
+        let mut is_proved = proves(question, question);
+        if !is_proved && (always || self.in_vain < IN_VAIN) {
+            let found = launch.proves_in_parts();
+            evaluations += found.evaluations;
+            is_proved = found.is_proved;
+            self.in_vain = match is_proved {
+                true => 0,
+                false => self.in_vain.saturating_add(1),
+            };
+        }
         self.keep(Answer {
             low: question.clone(),
             high: question.clone(),

@@ -4,6 +4,7 @@
 
 use super::affine::Special;
 use super::interval::Interval;
+use super::parts::Part;
 use super::recurrence::Recurrence;
 use super::relation::Relation;
 use super::relative::{self, BoundedPointer};
@@ -128,29 +129,43 @@ impl Check {
         shape: &LaunchShape,
         bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
     ) -> bool {
+        self.outside(values, shape, bounds) == 0
+    }
+
+    /// By how many bytes the accesses may leave their bounds, with these values of the
+    /// nodes; much more than any if they may be misaligned, or have no bounds.
+    pub(super) fn outside(
+        &self,
+        values: &[Interval],
+        shape: &LaunchShape,
+        bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
+    ) -> u128 {
         if !self.is_reached(values) {
-            return true;
+            return 0;
         }
         let address = values[self.address as usize];
         let (aligned, zeros) = self.aligned;
         if values[aligned as usize].zeros < zeros && !values[aligned as usize].is_empty() {
-            return false;
+            return FAR;
         }
         match self.bounds {
             Bounds::Parameter(offset) => {
                 let Some((base, size)) = bounds(offset) else {
-                    return false;
+                    return FAR;
                 };
                 let address = address.view(View::Unsigned, 64);
-                holds(self, address, i128::from(base), i128::from(size))
+                outside(self, address, i128::from(base), i128::from(size))
             }
-            Bounds::Bytes(size) => holds_offset(self, address, size),
-            Bounds::DynamicShared => holds_offset(self, address, shape.shared.into()),
+            Bounds::Bytes(size) => outside_offset(self, address, size),
+            Bounds::DynamicShared => outside_offset(self, address, shape.shared.into()),
             // (Made into a check for each pointer.)
-            Bounds::Choice => false,
+            Bounds::Choice => FAR,
         }
     }
 }
+
+/// See [`Check::outside`].
+const FAR: u128 = 1 << 100;
 
 /// A scalar that a program reads: offset in the parameter block, and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -397,8 +412,9 @@ impl Program {
         inputs: &[Values],
         bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
     ) -> bool {
+        let part = Part::whole(shape);
         if !self.recurrences.is_empty() {
-            return self.solve(shape, inputs, &mut |values| {
+            return self.solve(&part, inputs, &mut |values| {
                 let mut checks = self.checks.iter();
                 checks.all(|check| check.holds(values, shape, bounds))
             });
@@ -407,7 +423,7 @@ impl Program {
         self.checks.iter().all(|check| {
             let needed = check.last() as usize;
             while values.len() <= needed {
-                let value = self.evaluate(self.nodes[values.len()], &values, shape, inputs);
+                let value = self.evaluate(self.nodes[values.len()], &values, &part, inputs);
                 values.push(value);
             }
             check.holds(&values, shape, bounds)
@@ -435,7 +451,7 @@ impl Program {
             failing: queries_of(&|_| true),
             unreached: Vec::new(),
         };
-        self.solve(shape, &inputs, &mut |values| {
+        self.solve(&Part::whole(shape), &inputs, &mut |values| {
             judged = Judged {
                 failing: queries_of(&|check| !check.holds(values, shape, bounds)),
                 unreached: queries_of(&|check| !check.is_reached(values)),
@@ -449,7 +465,7 @@ impl Program {
         &self,
         node: Node,
         values: &[Interval],
-        shape: &LaunchShape,
+        part: &Part<'_>,
         inputs: &[Values],
     ) -> Interval {
         let value = |id: NodeId| values[id as usize];
@@ -461,7 +477,7 @@ impl Program {
                 high: i128::from(high),
                 zeros: 0,
             },
-            Node::Special(special) => special_range(special, shape),
+            Node::Special(special) => part.special(special),
             Node::Parameter(input, width) => match inputs.get(input as usize) {
                 Some(values) => {
                     Interval::of(i128::from(values.low), i128::from(values.high), width)
@@ -540,15 +556,16 @@ impl Program {
     }
 }
 
-fn holds(check: &Check, address: Interval, base: i128, size: i128) -> bool {
+fn outside(check: &Check, address: Interval, base: i128, size: i128) -> u128 {
     let address = address.rounded();
     let low = address.low + i128::from(check.low);
     let end = address.high + i128::from(check.low) + i128::from(check.bytes);
-    low >= base && end <= base + size
+    let (before, after) = (base - low, end - (base + size));
+    before.max(0).unsigned_abs() + after.max(0).unsigned_abs()
 }
 
-fn holds_offset(check: &Check, offset: Interval, size: u64) -> bool {
-    holds(check, offset.view(View::Signed, 64), 0, i128::from(size))
+fn outside_offset(check: &Check, offset: Interval, size: u64) -> u128 {
+    outside(check, offset.view(View::Signed, 64), 0, i128::from(size))
 }
 
 fn binary(binary: Binary, a: Interval, b: Interval, width: Width) -> Interval {
@@ -563,21 +580,5 @@ fn binary(binary: Binary, a: Interval, b: Interval, width: Width) -> Interval {
         Binary::Remainder(view) => a.remainder(b, view, width),
         Binary::Minimum(view) => a.min(b, view, width),
         Binary::Maximum(view) => a.max(b, view, width),
-    }
-}
-
-fn special_range(special: Special, shape: &LaunchShape) -> Interval {
-    let below = |count: u32| Interval {
-        low: 0,
-        high: i128::from(count.max(1)) - 1,
-        zeros: 0,
-    };
-    let exactly = |count: u32| Interval::point(i128::from(count), 32);
-    match special {
-        Special::Thread(axis) => below(shape.block[usize::from(axis)]),
-        Special::Threads(axis) => exactly(shape.block[usize::from(axis)]),
-        Special::Block(axis) => below(shape.grid[usize::from(axis)]),
-        Special::Blocks(axis) => exactly(shape.grid[usize::from(axis)]),
-        Special::Lane => below(32),
     }
 }

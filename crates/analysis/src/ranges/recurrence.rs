@@ -11,7 +11,8 @@
 //! it is right.
 
 use super::interval::Interval;
-use super::program::{LaunchShape, Node, NodeId, Program, Values};
+use super::parts::Part;
+use super::program::{Node, NodeId, Program, Values};
 use crate::operation::Width;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -107,7 +108,7 @@ impl Program {
     /// asked of right assumptions only, the widest first. Whether it said so.
     pub(super) fn solve(
         &self,
-        shape: &LaunchShape,
+        part: &Part<'_>,
         inputs: &[Values],
         is_enough: &mut dyn FnMut(&[Interval]) -> bool,
     ) -> bool {
@@ -123,7 +124,7 @@ impl Program {
             while values.len() < self.nodes.len() {
                 let value = match self.nodes[values.len()] {
                     Node::Carried(number, _) => self.carried(number, &mut assumed, &values),
-                    node => self.evaluate(node, &values, shape, inputs),
+                    node => self.evaluate(node, &values, part, inputs),
                 };
                 values.push(value);
             }
