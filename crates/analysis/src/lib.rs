@@ -59,8 +59,7 @@ pub use printed::{Argument, PRINTF, Print, Printing, Texts, printing, prints};
 pub use provenance::Provenance;
 pub use ranges::{
     Alignment, BoundedPointer, Bounds, InParts, Input, Judged, LaunchShape, Program, Query,
-    Unprovable,
-    Values,
+    Unprovable, Values,
 };
 pub use roles::Role;
 pub use signature::{ListOf, Passed, Signature};

@@ -4,9 +4,7 @@
 //! PTX scopes nest (`{ .reg … }`), and inner declarations hide outer ones.
 
 use debuginfo::DebugInfo;
-use ptx::{
-    Function, Instruction, Mnemonic, Modifier, Module, OperandKind, Type, VariableSpace,
-};
+use ptx::{Function, Instruction, Mnemonic, Modifier, Module, OperandKind, Type, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 

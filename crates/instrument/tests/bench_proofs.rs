@@ -193,7 +193,9 @@ fn proves(program: &Program, launch: &Launch, smaller: Option<usize>) -> bool {
         let found = buffers.iter().find(|(at, _)| *at == offset)?;
         Some(found.1)
     };
-    program.proves_in_parts(&shape, &inputs, &bounds).is_proved
+    program
+        .proves_in_parts(&shape, &common::single(&inputs), &bounds)
+        .is_proved
 }
 
 fn bench(architecture: &str) -> instrument::Instrumented {
@@ -352,7 +354,9 @@ fn arrays_in_all_spaces_are_proved_up_to_their_ends() {
                     shared: 256,
                 };
                 let bounds = |_| Some((APART, 4));
-                let proved = program.proves_in_parts(&shape, &inputs, &bounds).is_proved;
+                let proved = program
+                    .proves_in_parts(&shape, &common::single(&inputs), &bounds)
+                    .is_proved;
                 if proved != fits {
                     wrong.push(format!(
                         "sm_{architecture} {kernel}: {threads} from {first} on: proved {proved}"

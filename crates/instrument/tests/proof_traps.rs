@@ -1071,6 +1071,22 @@ const TRAPS: &[Trap] = &[
         &[(0, 0)],
     ),
     trap(
+        "a place in a part that begins where a thread says",
+        "and.b32 %r3, %r2, 7; mov.u32 %r5, 0; add.s32 %r6, %r3, %r1; \
+         $loop: setp.lt.s32 %p1, %r5, %r3; @%p1 bra $next; setp.ge.s32 %p2, %r5, %r6; \
+         @%p2 bra $next; sub.s32 %r9, %r5, %r3; STORE $next: add.s32 %r5, %r5, 1; \
+         setp.lt.s32 %p3, %r5, 100; @%p3 bra $loop;",
+        &[(16, 0), (1, 0), (0, 0), (-1, 0)],
+        &[(17, 0), (93, 0), (0x7fff_ffff, 0)],
+    ),
+    trap(
+        "the start of the next row, from that of this one",
+        "and.b32 %r3, %r2, 7; add.s32 %r4, %r3, 1; mul.lo.s32 %r5, %r4, %r1; \
+         mul.lo.s32 %r6, %r1, %r3; sub.s32 %r9, %r5, %r6; STORE",
+        &[(15, 0), (0, 0)],
+        &[(16, 0), (-1, 0)],
+    ),
+    trap(
         "a thread in the middle",
         "setp.eq.s32 %p1, %r2, %r1; selp.b32 %r9, 16, 0, %p1; STORE",
         &[(32, 0), (-1, 0)],
@@ -1133,7 +1149,11 @@ fn no_trap_leads_to_a_proof() {
                 })
                 .collect();
             let bounds = |_| Some((BASE as u64, 64));
-            Some(program.proves_in_parts(&shape, &inputs, &bounds).is_proved)
+            Some(
+                program
+                    .proves_in_parts(&shape, &common::single(&inputs), &bounds)
+                    .is_proved,
+            )
         };
         for &(n, w) in trap.never {
             if proves(n, w) == Some(true) {

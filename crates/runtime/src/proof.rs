@@ -82,6 +82,8 @@ struct Answer {
     low: Question,
     high: Question,
     is_proved: bool,
+    /// Some of the threads were asked about at a time.
+    in_parts: bool,
     /// The next value below or above for which no proof was found, of the
     /// scalar that was last widened.
     limit: Option<Limit>,
@@ -185,30 +187,31 @@ impl<'a> Asked<'a> {
     /// Whether all launches between two questions are proved, which differ in
     /// scalars only.
     fn proves(&self, low: &Question, high: &Question) -> bool {
-        let values: SmallVec<[Values; 24]> = (self.origins.iter().enumerate())
+        let bounds = |offset| self.bounds(offset);
+        self.program
+            .proves_all(self.shape, &self.values(low, high), &bounds)
+    }
+
+    /// The same, of some of their threads at a time.
+    fn proves_in_parts(&self, low: &Question, high: &Question) -> InParts {
+        let bounds = |offset| self.bounds(offset);
+        self.program
+            .proves_in_parts(self.shape, &self.values(low, high), &bounds)
+    }
+
+    fn values(&self, low: &Question, high: &Question) -> SmallVec<[Values; 24]> {
+        let origins = self.origins.iter().enumerate();
+        origins
             .map(|(index, origin)| Values {
                 low: low[index].wrapping_add(*origin),
                 high: high[index].wrapping_add(*origin),
             })
-            .collect();
-        let bounds = |offset: u32| {
-            let root = self.roots.iter().find(|root| root.offset == offset)?;
-            Some((root.bounds.base.0, root.bounds.size))
-        };
-        self.program.proves_all(self.shape, &values, &bounds)
+            .collect()
     }
 
-    /// Whether the launch is proved, by some of its threads at a time.
-    fn proves_in_parts(&self) -> InParts {
-        let inputs = self.question.iter().zip(&self.origins);
-        let inputs: SmallVec<[u64; 24]> = inputs
-            .map(|(value, origin)| value.wrapping_add(*origin))
-            .collect();
-        let bounds = |offset: u32| {
-            let root = self.roots.iter().find(|root| root.offset == offset)?;
-            Some((root.bounds.base.0, root.bounds.size))
-        };
-        self.program.proves_in_parts(self.shape, &inputs, &bounds)
+    fn bounds(&self, offset: u32) -> Option<(u64, u64)> {
+        let root = self.roots.iter().find(|root| root.offset == offset)?;
+        Some((root.bounds.base.0, root.bounds.size))
     }
 
     /// The values of the inputs that an answer covers.
@@ -333,9 +336,16 @@ impl Kept {
     /// ways.
     fn answer(&mut self, launch: &Asked<'_>, always: bool) -> (bool, u32) {
         let mut evaluations = 0;
-        let mut proves = |low: &Question, high: &Question| {
-            evaluations += 1;
-            launch.proves(low, high)
+        let mut proves = |low: &Question, high: &Question, in_parts: bool| match in_parts {
+            true => {
+                let found = launch.proves_in_parts(low, high);
+                evaluations += found.evaluations;
+                found.is_proved
+            }
+            false => {
+                evaluations += 1;
+                launch.proves(low, high)
+            }
         };
         let question = &launch.question;
         for answer in &mut self.answers {
@@ -343,11 +353,10 @@ impl Kept {
                 return (true, evaluations);
             }
         }
-        let mut is_proved = proves(question, question);
-        if !is_proved && (always || self.in_vain < IN_VAIN) {
-            let found = launch.proves_in_parts();
-            evaluations += found.evaluations;
-            is_proved = found.is_proved;
+        let mut is_proved = proves(question, question, false);
+        let in_parts = !is_proved && (always || self.in_vain < IN_VAIN);
+        if in_parts {
+            is_proved = proves(question, question, true);
             self.in_vain = match is_proved {
                 true => 0,
                 false => self.in_vain.saturating_add(1),
@@ -357,6 +366,7 @@ impl Kept {
             low: question.clone(),
             high: question.clone(),
             is_proved,
+            in_parts,
             limit: None,
         });
         (is_proved, evaluations)
@@ -384,7 +394,7 @@ impl Answer {
     fn widen(
         &mut self,
         launch: &Asked<'_>,
-        proves: &mut impl FnMut(&Question, &Question) -> bool,
+        proves: &mut impl FnMut(&Question, &Question, bool) -> bool,
     ) -> bool {
         let question = &launch.question;
         let outside =
@@ -423,7 +433,7 @@ impl Answer {
             } else {
                 wide_low[scalar] = end;
             }
-            let is_proved = proves(&wide_low, &wide_high);
+            let is_proved = proves(&wide_low, &wide_high, this.in_parts);
             if is_proved {
                 (this.low, this.high) = (wide_low, wide_high);
             }

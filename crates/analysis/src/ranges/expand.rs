@@ -476,7 +476,8 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
                 let factor = binary.fold(1, by, width).unwrap_or(0);
                 self.scaled(a, factor)
             }
-            (Binary::Multiply | Binary::And, _) => {
+            (Binary::Multiply, _) => self.multiple(a, b, width),
+            (Binary::And, _) => {
                 let symbolic = Symbolic::Binary(binary, a.min(b), a.max(b));
                 self.expressions.symbolic_affine(symbolic, width)
             }
@@ -484,6 +485,38 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
                 .expressions
                 .symbolic_affine(Symbolic::Binary(binary, a, b), width),
         }
+    }
+
+    /// `a * b`, neither of which is constant. What one factor adds to a multiple of a number
+    /// that all threads share is a term of its own, so that the start of the next block is
+    /// the start of this one and a block's size: `(x + 1) * n` is `x * n + n`.
+    fn multiple(&mut self, a: AffineId, b: AffineId, width: Width) -> AffineId {
+        let mut added = Affine::constant(0, width);
+        let (mut a, mut b) = (a, b);
+        for _ in 0..2 {
+            let mut rest = self.expressions.affine(a).clone();
+            let constant = std::mem::take(&mut rest.constant);
+            if constant != 0 && self.is_shared_number(b) {
+                added = added.plus(self.expressions.affine(b), constant);
+                a = self.expressions.keep(rest);
+            }
+            std::mem::swap(&mut a, &mut b);
+        }
+        let symbolic = Symbolic::Binary(Binary::Multiply, a.min(b), a.max(b));
+        let product = self.expressions.symbolic_affine(symbolic, width);
+        let sum = added.plus(self.expressions.affine(product), 1);
+        self.expressions.keep(sum)
+    }
+
+    /// Whether a value is the same number for all threads of a launch.
+    pub(super) fn is_shared_number(&self, affine: AffineId) -> bool {
+        self.expressions.support(affine).iter().all(|leaf| {
+            matches!(
+                self.expressions.symbolic(*leaf).0,
+                Symbolic::Parameter { .. }
+                    | Symbolic::Special(Special::Threads(_) | Special::Blocks(_))
+            )
+        })
     }
 
     /// `a & b`. For a mask that clears low bits, this is `a` minus its low

@@ -7,7 +7,7 @@
 //! instruction is made of the same instances.
 
 use super::affine::{
-    Affine, AffineId, Condition, ConditionId, Special, Support, Symbolic, SymbolicId, share,
+    Affine, AffineId, Condition, ConditionId, Support, Symbolic, SymbolicId, share,
 };
 use super::compile::Compile;
 use super::program::{Node, NodeId};
@@ -29,6 +29,9 @@ pub(super) struct Fact {
     /// The left side, without its constant, which is in `constant`.
     pub(super) about: Affine,
     pub(super) constant: i64,
+    /// Of a difference, the terms that are the same for all threads: they are not part of
+    /// the left side, so that the fact limits values without them.
+    moved: Option<AffineId>,
     /// The fact is about the difference of this value and the limit, if the
     /// relation holds between the two.
     pub(super) distance_of: Option<AffineId>,
@@ -152,7 +155,10 @@ impl Compile<'_, '_, '_> {
     ) -> Context {
         // A comparison of values that are the same for all threads only shows
         // whether the instruction is reached.
-        let context = match (self.is_uniform(a), self.is_uniform(b)) {
+        let context = match (
+            self.expand.is_shared_number(a),
+            self.expand.is_shared_number(b),
+        ) {
             (_, true) => self.fact(context, relation, a, b),
             (true, false) => self.fact(context, relation.mirrored(), b, a),
             (false, false) => {
@@ -215,18 +221,6 @@ impl Compile<'_, '_, '_> {
         self.compared(context, relation, (y, limit), depth + 1)
     }
 
-    /// Whether a value is the same number for all threads of a launch.
-    pub(super) fn is_uniform(&self, affine: AffineId) -> bool {
-        let expressions = &self.expand.expressions;
-        expressions.support(affine).iter().all(|leaf| {
-            matches!(
-                expressions.symbolic(*leaf).0,
-                Symbolic::Parameter { .. }
-                    | Symbolic::Special(Special::Threads(_) | Special::Blocks(_))
-            )
-        })
-    }
-
     /// Whether a value depends on a register that nothing was written to: it may
     /// have another value at its next use.
     pub(super) fn is_undefined(&self, affine: AffineId) -> bool {
@@ -263,6 +257,7 @@ impl Compile<'_, '_, '_> {
             return Some(*fact);
         }
         let constant = std::mem::take(&mut about.constant);
+        let moved = self.moved(&mut about);
         let sum = self.expand.expressions.keep(about.clone());
         let fact = Fact {
             before,
@@ -271,6 +266,7 @@ impl Compile<'_, '_, '_> {
             uniform: false,
             about,
             constant,
+            moved,
             distance_of: Some(a),
             limit: b,
             node: None,
@@ -280,6 +276,24 @@ impl Compile<'_, '_, '_> {
         self.facts.push(fact);
         self.distance_ids.insert(key, id);
         Some(id)
+    }
+
+    /// Takes the terms that are the same for all threads off a sum that has others.
+    fn moved(&mut self, about: &mut Affine) -> Option<AffineId> {
+        let mut shared = Affine::constant(0, about.width);
+        for &(symbolic, factor) in &about.terms {
+            let expressions = &mut self.expand.expressions;
+            let (kind, width) = expressions.symbolic(symbolic);
+            let term = expressions.symbolic_affine(kind, width);
+            if self.expand.is_shared_number(term) {
+                shared.terms.push((symbolic, factor));
+            }
+        }
+        if shared.terms.is_empty() || shared.terms.len() == about.terms.len() {
+            return None;
+        }
+        *about = about.plus(&shared, -1);
+        Some(self.expand.expressions.keep(shared))
     }
 
     pub(super) fn fact(
@@ -304,9 +318,10 @@ impl Compile<'_, '_, '_> {
             before,
             relation,
             support: expressions.support(a).clone(),
-            uniform: self.is_uniform(a) && self.is_uniform(limit),
+            uniform: self.expand.is_shared_number(a) && self.expand.is_shared_number(limit),
             about,
             constant,
+            moved: None,
             distance_of: None,
             limit,
             node: None,
@@ -347,10 +362,14 @@ impl Compile<'_, '_, '_> {
             (fact.before, fact.relation, fact.limit, fact.constant);
         let about = fact.about.clone();
         let width = about.width;
-        let distance_of = fact.distance_of;
+        let (distance_of, moved) = (fact.distance_of, fact.moved);
         let about = self.expand.expressions.keep(about);
-        let value = self.value(about, before);
-        let shifted = self.sum_node(&[(value, 1)], constant, width);
+        let mut terms: SmallVec<[(NodeId, i64); 2]> = SmallVec::new();
+        terms.push((self.value(about, before), 1));
+        if let Some(moved) = moved {
+            terms.push((self.value(moved, before), 1));
+        }
+        let shifted = self.sum_node(&terms, constant, width);
         let limit = self.value(limit, before);
         let refined = match distance_of {
             None => self.node(Node::Refine(relation, shifted, limit, width)),
@@ -360,7 +379,11 @@ impl Compile<'_, '_, '_> {
                 self.node(Node::Both(shifted, distance, width))
             }
         };
-        let node = self.sum_node(&[(refined, 1)], constant.wrapping_neg(), width);
+        terms[0] = (refined, 1);
+        if let Some((_, factor)) = terms.get_mut(1) {
+            *factor = -1;
+        }
+        let node = self.sum_node(&terms, constant.wrapping_neg(), width);
         self.facts[id as usize].node = Some(node);
         node
     }

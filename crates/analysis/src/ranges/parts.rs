@@ -112,7 +112,7 @@ impl Judged<'_> {
 
 struct Search<'a> {
     program: &'a Program,
-    inputs: SmallVec<[Values; 24]>,
+    inputs: &'a [Values],
     bounds: &'a dyn Fn(u32) -> Option<(u64, u64)>,
     /// Axes that the program knows of.
     axes: SmallVec<[usize; AXES]>,
@@ -136,7 +136,7 @@ impl<'a> Search<'a> {
         let program = self.program;
         // (Without right assumptions, nothing is known.)
         let mut outside = SmallVec::from_elem(u128::MAX, program.checks.len());
-        program.solve(&part, &self.inputs, &mut |values| {
+        program.solve(&part, self.inputs, &mut |values| {
             for (check, outside) in program.checks.iter().zip(&mut outside) {
                 *outside = match self.query {
                     Some(query) if query != check.query => 0,
@@ -195,7 +195,7 @@ fn nearer(half: u128, whole: u128) -> bool {
 impl<'a> Search<'a> {
     fn of(
         program: &'a Program,
-        inputs: &[u64],
+        inputs: &'a [Values],
         bounds: &'a dyn Fn(u32) -> Option<(u64, u64)>,
     ) -> Search<'a> {
         let is_used = |axis: &usize| {
@@ -208,7 +208,7 @@ impl<'a> Search<'a> {
         };
         Search {
             program,
-            inputs: inputs.iter().map(|bits| Values::only(*bits)).collect(),
+            inputs,
             bounds,
             axes: (0..AXES).filter(is_used).collect(),
             query: None,
@@ -219,12 +219,12 @@ impl<'a> Search<'a> {
 }
 
 impl Program {
-    /// As [`Program::proves`], for each of some parts of the launch where it is not proved
-    /// as a whole.
+    /// As [`Program::proves_all`], for each of some parts of the launches where they are not
+    /// proved as a whole.
     pub fn proves_in_parts(
         &self,
         shape: &LaunchShape,
-        inputs: &[u64],
+        inputs: &[Values],
         bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
     ) -> InParts {
         Search::of(self, inputs, bounds).answer(shape)
@@ -235,7 +235,7 @@ impl Program {
         &self,
         (query, most): (u32, u32),
         shape: &LaunchShape,
-        inputs: &[u64],
+        inputs: &[Values],
         bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
     ) -> InParts {
         let mut search = Search::of(self, inputs, bounds);

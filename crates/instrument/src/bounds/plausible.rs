@@ -1,18 +1,17 @@
-//! Which of a kernel's queries are likely to be proved at launches: those that are at half
-//! the launches of a sample which reach them, with large buffers. Others bound an address
-//! by nothing that a launch has (`-1` of what may be zero, a number that was loaded, which
-//! only is one where all sizes are), and would keep all accesses of the kernel from losing
-//! their checks. This decides how often proofs are found, never whether they are right.
+//! Which of a kernel's queries are likely to be proved at launches: those that are at some
+//! launch of a sample, with large buffers. Others bound an address by nothing that a launch
+//! has (`-1` of what may be zero, a number that was loaded), and would keep all accesses of
+//! the kernel from losing their checks. This decides how often proofs are found, never
+//! whether they are right.
 
-use analysis::{Judged, LaunchShape, Program};
+use analysis::{Judged, LaunchShape, Program, Values};
 use ptx::{Directive, Function};
 
-/// Values that all scalars of the parameters have, at one launch each. Where that is 1,
-/// most numbers are.
-const SCALARS: [u64; 4] = [64, 1000, 8, 1];
+/// Values that all scalars of the parameters have, at one launch each.
+const SCALARS: [u64; 4] = [64, 1000, 8, ONE];
 
-/// If the first launches prove everything, no others are asked.
-const ENOUGH: u32 = 2;
+/// Where all sizes are that, so is nearly every number, and nothing is said of others.
+const ONE: u64 = 1;
 
 /// Operations that may be evaluated to prove queries in parts, of one kernel: some tenths of
 /// a millisecond.
@@ -22,7 +21,7 @@ const IN_PARTS: u32 = 5_000;
 const GRID: [u32; 3] = [16, 16, 16];
 
 /// Threads of a block, where the kernel does not say how many it takes.
-const BLOCKS: [[u32; 3]; 2] = [[256, 1, 1], [16, 16, 1]];
+const BLOCKS: [[u32; 3]; 2] = [[32, 1, 1], [16, 16, 1]];
 
 /// Bytes of dynamic shared memory.
 const SHARED: u32 = 48 << 10;
@@ -34,11 +33,11 @@ const ROOM: u64 = 1 << 31;
 /// How far buffers lie apart.
 const APART: u64 = 1 << 36;
 
-/// Of each query of a program, in order, whether at least as many launches of the sample
-/// prove it as do not, or one does in parts. Those that do not reach the access do not count.
+/// Of each query of a program, in order, whether some launch of the sample proves it, whole
+/// or in parts; or all do that reach the access.
 pub(super) fn plausible(function: &Function<'_>, program: &Program, queries: usize) -> Vec<bool> {
-    let (mut proved, mut failed) = (vec![0u32; queries], vec![0u32; queries]);
-    let (mut in_parts, mut in_vain) = (vec![false; queries], vec![false; queries]);
+    let (mut is_proved, mut fails) = (vec![false; queries], vec![false; queries]);
+    let mut is_tried = vec![false; queries];
     let operations = program.operations().max(1) as u32;
     let mut left = IN_PARTS / operations;
     let declared = function.directives.iter().find_map(declared);
@@ -51,34 +50,35 @@ pub(super) fn plausible(function: &Function<'_>, program: &Program, queries: usi
         };
         SCALARS.into_iter().map(move |scalar| (shape, scalar))
     });
-    for (number, (shape, scalar)) in (1u32..).zip(launches) {
+    for (shape, scalar) in launches {
         let inputs = inputs(program, scalar);
         let bounds = |offset| Some((base(offset), ROOM));
         let Judged { failing, unreached } = program.judge(&shape, &inputs, &bounds);
-        for query in &failing {
-            let number = *query as usize;
-            if left > 0 && !in_parts[number] && !in_vain[number] {
-                let asked = (*query, left);
-                let found = program.proves_query_in_parts(asked, &shape, &inputs, &bounds);
-                left = left.saturating_sub(found.evaluations);
-                in_parts[number] = found.is_proved;
-                in_vain[number] = !found.is_proved;
-            }
-        }
         for query in 0..queries {
             let is_in = |some: &[u32]| some.binary_search(&(query as u32)).is_ok();
             match (is_in(&failing), is_in(&unreached)) {
-                (true, _) => failed[query] += u32::from(!in_parts[query]),
+                (true, _) => fails[query] = true,
                 (false, true) => {}
-                (false, false) => proved[query] += 1,
+                (false, false) => is_proved[query] |= scalar != ONE,
             }
         }
-        if number >= ENOUGH && proved.iter().all(|count| *count == number) {
+        if is_proved.iter().all(|is| *is) {
             break;
         }
+        for query in failing {
+            let number = query as usize;
+            if left > 0 && !is_proved[number] && !is_tried[number] && scalar != ONE {
+                let asked = (query, left);
+                let values: Vec<Values> = inputs.iter().map(|bits| Values::only(*bits)).collect();
+                let found = program.proves_query_in_parts(asked, &shape, &values, &bounds);
+                left = left.saturating_sub(found.evaluations);
+                is_proved[number] = found.is_proved;
+                is_tried[number] = true;
+            }
+        }
     }
-    let both = proved.into_iter().zip(failed);
-    both.map(|(proved, failed)| proved >= failed).collect()
+    let both = is_proved.into_iter().zip(fails);
+    both.map(|(is_proved, fails)| is_proved || !fails).collect()
 }
 
 /// Where the buffer of a pointer lies.

@@ -128,3 +128,9 @@ pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found.sort();
     found
 }
+
+/// Inputs of a proof that have one value each.
+pub fn single(inputs: &[u64]) -> Vec<instrument::Values> {
+    let inputs = inputs.iter();
+    inputs.map(|bits| instrument::Values::only(*bits)).collect()
+}

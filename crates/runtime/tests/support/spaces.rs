@@ -91,9 +91,7 @@ impl Kernel {
                 _ => self.line(format_args!("mov.u32 %r{limit}, {ARRAY};")),
             }
             self.line(format_args!("$fill{k}_{label}:"));
-            self.line(format_args!(
-                "setp.ge.u32 %p{p}, %r{counter}, %r{limit};"
-            ));
+            self.line(format_args!("setp.ge.u32 %p{p}, %r{counter}, %r{limit};"));
             self.line(format_args!("@%p{p} bra $filled{k}_{label};"));
             let array = space.array(k);
             if space == Space::Variable {
@@ -139,9 +137,7 @@ impl Kernel {
             } else {
                 let scaled = self.register();
                 self.line(format_args!("shl.b32 %r{scaled}, %r{index}, 2;"));
-                self.line(format_args!(
-                    "add.s32 %r{address}, %r{scaled}, %r{base};"
-                ));
+                self.line(format_args!("add.s32 %r{address}, %r{scaled}, %r{base};"));
             }
             return self.move_at(space, space.name(), &format!("%r{address}+{constant}"));
         }
@@ -154,9 +150,7 @@ impl Kernel {
             if self.random.below(4) == 0 {
                 // Of the buffer, at times.
                 let p = self.comparison();
-                self.line(format_args!(
-                    "selp.b64 %rd{base}, %rd{base}, %rd0, %p{p};"
-                ));
+                self.line(format_args!("selp.b64 %rd{base}, %rd{base}, %rd0, %p{p};"));
             }
         }
         let sign = self.random.of(&["s32", "u32"]);
@@ -179,7 +173,9 @@ impl Kernel {
         let kind = self.random.of(&["u8", "u32", "u32", "s16"]);
         if space.is_written() && self.random.below(2) == 0 {
             let value = self.value();
-            self.line(format_args!("st{space_name}.{kind} [{address}], %r{value};"));
+            self.line(format_args!(
+                "st{space_name}.{kind} [{address}], %r{value};"
+            ));
         } else {
             let to = self.register();
             self.line(format_args!("ld{space_name}.{kind} %r{to}, [{address}];"));
