@@ -338,11 +338,11 @@ load 0
 get 0 500
 attribute 8 4096 of scale
 attribute 8 4096 of __ringfence_checked_scale
-__ringfence_checked_scale block 32: 0x7f0000000000 42, launch 1 of 0x7f0000000000+1000 below 997
+__ringfence_checked_scale block 32: 0x7f0000000000 42, launch 1 of 0x7f0000000000+1000 below 997, index 0+249
 launch 0
-__ringfence_checked_scale block 32: 0x7f0000000010 42, launch 2 of 0x7f0000000000+1000 below 997
+__ringfence_checked_scale block 32: 0x7f0000000010 42, launch 2 of 0x7f0000000000+1000 below 997, index 0+245
 launch 0
-scale block 1024: 0x7f0000000010 42, launch 0 of 0+0 below 0
+scale block 1024: 0x7f0000000010 42, launch 0 of 0+0 below 0, index 0+0
 launch 0
 ",
         "{stderr}"

@@ -99,22 +99,22 @@ CUresult cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned
     Function *function = f;
     int checked = !!strstr(function->name, "__ringfence");
     if (checked && getenv("FAKE_RESOURCES")) return 701;
-    /* scale(unsigned long long, unsigned), then launch ordinal, base, size, limit. */
-    unsigned long long words[6] = {0};
+    /* scale(unsigned long long, unsigned), then launch ordinal, base, size, limit, range of the index. */
+    unsigned long long words[7] = {0};
     if (params) {
         memcpy(&words[0], params[0], 8);
         memcpy(&words[1], params[1], 4);
-        if (checked) memcpy(&words[2], params[2], 32);
+        if (checked) memcpy(&words[2], params[2], 40);
     } else {
         char *block = extra[1];
         size_t size = *(size_t *)extra[3];
-        if (extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4] || size != (checked ? 48 : 12)) return 1;
+        if (extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4] || size != (checked ? 56 : 12)) return 1;
         memcpy(&words[0], block, 8);
         memcpy(&words[1], block + 8, 4);
-        if (checked) memcpy(&words[2], block + 16, 32);
+        if (checked) memcpy(&words[2], block + 16, 40);
     }
-    printf("%s block %u: %#llx %llu, launch %llu of %#llx+%llu below %llu\n", function->name, bx, words[0], words[1],
-           words[2], words[3], words[4], words[5]);
+    printf("%s block %u: %#llx %llu, launch %llu of %#llx+%llu below %llu, index %d+%u\n", function->name, bx, words[0],
+           words[1], words[2], words[3], words[4], words[5], (int)words[6], (unsigned)(words[6] >> 32));
     return 0;
 }
 
