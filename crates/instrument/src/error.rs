@@ -33,7 +33,10 @@ pub enum Error {
         line: u32,
     },
     /// More sites than a record can name.
-    #[error("the module has more than {} memory accesses: split it", (1 << crate::protocol::OBJECT_SHIFT) - 1)]
+    #[error(
+        "the module has more than {} memory accesses: split it",
+        crate::protocol::LAST_SITE
+    )]
     TooManySites,
 }
 

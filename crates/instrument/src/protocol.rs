@@ -162,8 +162,10 @@ pub(crate) mod register {
 /// found where the record is written. Which object it is of is added, too, from this bit on,
 /// if there are not more than [`MOST_OBJECTS`]; else the check keeps where the object begins.
 pub(crate) const IN_SPACE_SITE: u32 = 1 << 31;
-/// See `IN_SPACE_SITE`. Sites are below it.
+/// See `IN_SPACE_SITE`.
 pub(crate) const OBJECT_SHIFT: u32 = 24;
+/// The last site that a record can name: the bits below the object's number.
+pub(crate) const LAST_SITE: u32 = (1 << OBJECT_SHIFT) - 1;
 /// See `IN_SPACE_SITE`.
 pub(crate) const MOST_OBJECTS: usize = 8;
 

@@ -1,6 +1,6 @@
 //! The list of access sites, with their places in the program's source.
 
-use crate::protocol::OBJECT_SHIFT;
+use crate::protocol::LAST_SITE;
 use model::{AccessKind, AccessSite, Provenance, SiteId, SourceLocation, Space, StaticObject};
 use rustc_hash::FxHashMap;
 
@@ -83,7 +83,7 @@ impl<'a> Sites<'a> {
 
     /// Whether no record can name one more.
     pub(crate) fn are_full(&self) -> bool {
-        self.list.len() + 1 >= 1 << OBJECT_SHIFT
+        self.list.len() >= LAST_SITE as usize
     }
 
     /// Adds a site that leads its own group.

@@ -187,14 +187,14 @@ impl<'a> Asked<'a> {
     /// Whether all launches between two questions are proved, which differ in
     /// scalars only.
     fn proves(&self, low: &Question, high: &Question) -> bool {
-        let bounds = |offset| self.bounds(offset);
+        let bounds = |offset| bounds_of(self.roots, offset);
         self.program
             .proves_all(self.shape, &self.values(low, high), &bounds)
     }
 
     /// The same, of some of their threads at a time.
     fn proves_in_parts(&self, low: &Question, high: &Question) -> InParts {
-        let bounds = |offset| self.bounds(offset);
+        let bounds = |offset| bounds_of(self.roots, offset);
         self.program
             .proves_in_parts(self.shape, &self.values(low, high), &bounds)
     }
@@ -207,11 +207,6 @@ impl<'a> Asked<'a> {
                 high: high[index].wrapping_add(*origin),
             })
             .collect()
-    }
-
-    fn bounds(&self, offset: u32) -> Option<(u64, u64)> {
-        let root = self.roots.iter().find(|root| root.offset == offset)?;
-        Some((root.bounds.base.0, root.bounds.size))
     }
 
     /// The values of the inputs that an answer covers.
@@ -236,6 +231,12 @@ impl<'a> Asked<'a> {
         let most = u64::MAX >> (64 - 8 * u32::from(input.bytes));
         Some(if value <= most / 2 { most / 2 } else { most })
     }
+}
+
+/// Base and size of what the pointer at an offset of the parameters points into.
+fn bounds_of(roots: &Roots, offset: u32) -> Option<(u64, u64)> {
+    let root = roots.iter().find(|root| root.offset == offset)?;
+    Some((root.bounds.base.0, root.bounds.size))
 }
 
 /// What pointers are meant for that lie in no allocation.
@@ -272,13 +273,7 @@ pub(crate) fn meant(
             open.push((index, found));
         }
     }
-    let proves = |roots: &Roots| {
-        let bounds = |offset: u32| {
-            let root = roots.iter().find(|root| root.offset == offset)?;
-            Some((root.bounds.base.0, root.bounds.size))
-        };
-        program.proves(shape, inputs, &bounds)
-    };
+    let proves = |roots: &Roots| program.proves(shape, inputs, &|offset| bounds_of(roots, offset));
     let mut tried = roots.clone();
     for (index, _) in &open {
         tried[*index].bounds = Extent {

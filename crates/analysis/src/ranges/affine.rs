@@ -202,6 +202,17 @@ impl Expressions {
         &self.symbolic_support[id.0 as usize]
     }
 
+    /// Whether leaves are the same numbers for all threads of a launch.
+    pub(crate) fn are_shared(&self, support: &Support) -> bool {
+        support.iter().all(|leaf| {
+            matches!(
+                self.symbolic(*leaf).0,
+                Symbolic::Parameter { .. }
+                    | Symbolic::Special(Special::Threads(_) | Special::Blocks(_))
+            )
+        })
+    }
+
     pub(crate) fn keep(&mut self, affine: Affine) -> AffineId {
         if let Some(id) = self.affine_ids.get(&affine) {
             return *id;

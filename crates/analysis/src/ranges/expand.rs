@@ -510,13 +510,8 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
 
     /// Whether a value is the same number for all threads of a launch.
     pub(super) fn is_shared_number(&self, affine: AffineId) -> bool {
-        self.expressions.support(affine).iter().all(|leaf| {
-            matches!(
-                self.expressions.symbolic(*leaf).0,
-                Symbolic::Parameter { .. }
-                    | Symbolic::Special(Special::Threads(_) | Special::Blocks(_))
-            )
-        })
+        let expressions = &self.expressions;
+        expressions.are_shared(expressions.support(affine))
     }
 
     /// `a & b`. For a mask that clears low bits, this is `a` minus its low

@@ -281,14 +281,11 @@ impl Compile<'_, '_, '_> {
     /// Takes the terms that are the same for all threads off a sum that has others.
     fn moved(&mut self, about: &mut Affine) -> Option<AffineId> {
         let mut shared = Affine::constant(0, about.width);
-        for &(symbolic, factor) in &about.terms {
-            let expressions = &mut self.expand.expressions;
-            let (kind, width) = expressions.symbolic(symbolic);
-            let term = expressions.symbolic_affine(kind, width);
-            if self.expand.is_shared_number(term) {
-                shared.terms.push((symbolic, factor));
-            }
-        }
+        let expressions = &self.expand.expressions;
+        let terms = about.terms.iter().copied();
+        shared.terms.extend(terms.filter(|(symbolic, _)| {
+            expressions.are_shared(expressions.symbolic_support(*symbolic))
+        }));
         if shared.terms.is_empty() || shared.terms.len() == about.terms.len() {
             return None;
         }

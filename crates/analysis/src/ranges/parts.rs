@@ -17,6 +17,9 @@ use smallvec::SmallVec;
 /// Operations that may be evaluated for one launch: less than a millisecond.
 const MOST_OPERATIONS: usize = 25_000;
 
+/// Evaluations of a program with recurrences count for so many.
+const ROUNDS: usize = 4;
+
 /// Numbers of threads, and of blocks, by axis.
 const AXES: usize = 6;
 
@@ -88,9 +91,6 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Evaluations of a program with recurrences count for so many.
-const ROUNDS: usize = 4;
-
 /// How far each access of a part may be outside its bounds.
 type Outside = SmallVec<[u128; 32]>;
 
@@ -123,6 +123,30 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
+    fn of(
+        program: &'a Program,
+        inputs: &'a [Values],
+        bounds: &'a dyn Fn(u32) -> Option<(u64, u64)>,
+    ) -> Search<'a> {
+        let is_used = |axis: &usize| {
+            let mut nodes = program.nodes.iter();
+            nodes.any(|node| matches!(node, Node::Special(own) if axis_of(*own) == Some(*axis)))
+        };
+        let rounds = match program.recurrences.is_empty() {
+            true => 1,
+            false => ROUNDS,
+        };
+        Search {
+            program,
+            inputs,
+            bounds,
+            axes: (0..AXES).filter(is_used).collect(),
+            query: None,
+            evaluations: 0,
+            most: (MOST_OPERATIONS / program.operations().max(1) / rounds) as u32,
+        }
+    }
+
     fn answer(&mut self, shape: &'a LaunchShape) -> InParts {
         let whole = self.judge(Part::whole(shape));
         InParts {
@@ -190,32 +214,6 @@ impl<'a> Search<'a> {
 /// Whether an access is much nearer to its bounds in a half.
 fn nearer(half: u128, whole: u128) -> bool {
     half <= whole - whole / 4
-}
-
-impl<'a> Search<'a> {
-    fn of(
-        program: &'a Program,
-        inputs: &'a [Values],
-        bounds: &'a dyn Fn(u32) -> Option<(u64, u64)>,
-    ) -> Search<'a> {
-        let is_used = |axis: &usize| {
-            let mut nodes = program.nodes.iter();
-            nodes.any(|node| matches!(node, Node::Special(own) if axis_of(*own) == Some(*axis)))
-        };
-        let rounds = match program.recurrences.is_empty() {
-            true => 1,
-            false => ROUNDS,
-        };
-        Search {
-            program,
-            inputs,
-            bounds,
-            axes: (0..AXES).filter(is_used).collect(),
-            query: None,
-            evaluations: 0,
-            most: (MOST_OPERATIONS / program.operations().max(1) / rounds) as u32,
-        }
-    }
 }
 
 impl Program {

@@ -434,11 +434,9 @@ impl Program {
     pub fn judge(
         &self,
         shape: &LaunchShape,
-        inputs: &[u64],
+        inputs: &[Values],
         bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
     ) -> Judged {
-        let inputs: SmallVec<[Values; 24]> =
-            inputs.iter().map(|bits| Values::only(*bits)).collect();
         let queries_of = |are_meant: &dyn Fn(&Check) -> bool| -> Vec<u32> {
             let meant = self.checks.iter().filter(|check| are_meant(check));
             let mut queries: Vec<u32> = meant.map(|check| check.query).collect();
@@ -451,7 +449,7 @@ impl Program {
             failing: queries_of(&|_| true),
             unreached: Vec::new(),
         };
-        self.solve(&Part::whole(shape), &inputs, &mut |values| {
+        self.solve(&Part::whole(shape), inputs, &mut |values| {
             judged = Judged {
                 failing: queries_of(&|check| !check.holds(values, shape, bounds)),
                 unreached: queries_of(&|check| !check.is_reached(values)),

@@ -204,7 +204,7 @@ impl Compile<'_, '_, '_> {
     fn ahead(&self, own: &Linear, tested: &Linear, view: View) -> Affine {
         let expressions = &self.expand.expressions;
         let width = tested.start.width;
-        let distances = own.start.terms.iter().filter_map(|(term, _)| {
+        let distance = own.start.terms.iter().find_map(|(term, _)| {
             let Symbolic::Extend(own, from, narrow) = expressions.symbolic(*term).0 else {
                 return None;
             };
@@ -212,10 +212,7 @@ impl Compile<'_, '_, '_> {
             let distance = expressions.affine(narrow).plus(&tested.start, -1);
             (is_it && distance.terms.is_empty()).then_some(distance)
         });
-        let mut distances = distances;
-        distances
-            .next()
-            .unwrap_or_else(|| Affine::constant(0, width))
+        distance.unwrap_or_else(|| Affine::constant(0, width))
     }
 
     /// Start and step of a phi at the head of a loop.

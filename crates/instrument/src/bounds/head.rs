@@ -10,7 +10,9 @@ use super::text::*;
 use super::window::Window;
 use crate::parameters;
 use crate::patch::line;
-use crate::protocol::{APPEND, IN_SPACE_SITE, LABEL_PREFIX, LEAVE, MOST_ROUNDS, OBJECT_SHIFT};
+use crate::protocol::{
+    APPEND, IN_SPACE_SITE, LABEL_PREFIX, LAST_SITE, LEAVE, MOST_ROUNDS, OBJECT_SHIFT,
+};
 use crate::support::{RESERVED_SHARED, Scratch, Values};
 use analysis::{Root, RootId};
 use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
@@ -152,11 +154,7 @@ impl Emit<'_, '_, '_> {
             }
             false => RECORD_SIZE,
         };
-        line!(
-            out,
-            "and.b32 {RECORD_PART}, {SITE}, {};",
-            (1 << OBJECT_SHIFT) - 1
-        );
+        line!(out, "and.b32 {RECORD_PART}, {SITE}, {};", LAST_SITE);
         Told {
             site: RECORD_PART,
             address: TOLD_ADDRESS,

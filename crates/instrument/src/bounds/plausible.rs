@@ -69,8 +69,7 @@ pub(super) fn plausible(function: &Function<'_>, program: &Program, queries: usi
             let number = query as usize;
             if left > 0 && !is_proved[number] && !is_tried[number] && scalar != ONE {
                 let asked = (query, left);
-                let values: Vec<Values> = inputs.iter().map(|bits| Values::only(*bits)).collect();
-                let found = program.proves_query_in_parts(asked, &shape, &values, &bounds);
+                let found = program.proves_query_in_parts(asked, &shape, &inputs, &bounds);
                 left = left.saturating_sub(found.evaluations);
                 is_proved[number] = found.is_proved;
                 is_tried[number] = true;
@@ -87,7 +86,7 @@ fn base(offset: u32) -> u64 {
 }
 
 /// The inputs of one launch of the sample.
-fn inputs(program: &Program, scalar: u64) -> Vec<u64> {
+fn inputs(program: &Program, scalar: u64) -> Vec<Values> {
     let is_pointer = |offset| {
         let mut pointers = program.pointers().iter();
         pointers.any(|pointer| pointer.offset == offset)
@@ -95,8 +94,8 @@ fn inputs(program: &Program, scalar: u64) -> Vec<u64> {
     let inputs = program.inputs().iter();
     inputs
         .map(|input| match is_pointer(input.offset) {
-            true => base(input.offset),
-            false => scalar,
+            true => Values::only(base(input.offset)),
+            false => Values::only(scalar),
         })
         .collect()
 }

@@ -12,7 +12,7 @@ use crate::protocol::register::{
     ADDRESS, LANE, OFFSET, OTHER, OUTSIDE, RECORD_BASE, RECORD_SIZE, SCRATCH, SCRATCH2, SITE,
     SPACE_ADDRESS, SPACE_BASE, WEAK_BASE,
 };
-use crate::protocol::{IN_SPACE_SITE, OBJECT_SHIFT};
+use crate::protocol::{IN_SPACE_SITE, LAST_SITE, OBJECT_SHIFT};
 use model::layout::shadow::Encoding;
 use ptx::Instruction;
 
@@ -238,7 +238,7 @@ impl State {
                 let kept = site.unwrap_or(0) >> OBJECT_SHIFT;
                 let in_space = kept.checked_sub(IN_SPACE_SITE >> OBJECT_SHIFT);
                 verdict.record.in_space = in_space.map(|object| object as usize);
-                let site = site.map(|site| site & ((1 << OBJECT_SHIFT) - 1));
+                let site = site.map(|site| site & LAST_SITE);
                 verdict.site = site.filter(|&site| site > 0 && (kept == 0 || in_space.is_some()));
                 if verdict.site.is_none() {
                     return false;

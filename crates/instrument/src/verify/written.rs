@@ -9,8 +9,8 @@ use crate::protocol::register::{
     TOLD_SIZE, UNHARMED, WEAK_BASE, WEAK_SIZE,
 };
 use crate::protocol::{
-    APPEND, IN_SPACE_SITE, LABEL_PREFIX, LEAVE, LOOKUP, MOST_OBJECTS, MOST_ROUNDS, NAME_PREFIX,
-    OBJECT_SHIFT, REGISTER_PREFIX, STILL,
+    APPEND, IN_SPACE_SITE, LABEL_PREFIX, LAST_SITE, LEAVE, LOOKUP, MOST_OBJECTS, MOST_ROUNDS,
+    NAME_PREFIX, OBJECT_SHIFT, REGISTER_PREFIX, STILL,
 };
 use model::layout::{
     ENDED, LAUNCH_PARAMETER, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_TAIL, Record,
@@ -337,10 +337,7 @@ fn told(facts: RecordFacts<'_>) -> (String, [&'static str; 4]) {
              selp.b64 {TOLD_SIZE}, {TOLD_SIZE}, {RECORD_SIZE}, {OTHER}; "
         );
     }
-    text += &format!(
-        "and.b32 {RECORD_PART}, {SITE}, {}; ",
-        (1 << OBJECT_SHIFT) - 1
-    );
+    text += &format!("and.b32 {RECORD_PART}, {SITE}, {}; ", LAST_SITE);
     let size = if is_dynamic { TOLD_SIZE } else { size };
     (text, [RECORD_PART, TOLD_ADDRESS, TOLD_BASE, size])
 }
