@@ -11,7 +11,7 @@ use heap::Owner;
 use model::{AllocationKind, DeviceAddress, Extent, Protections, Prove, Settings};
 use runtime::{
     EntryPlan, Fill, FreeCall, FreeRequest, KernelCopies, LaunchDecision, LaunchRequest,
-    LaunchShape, ModulePart, Resolved, Runtime, StreamName, Ticket, Where, listing,
+    LaunchShape, ModulePart, Resolved, Runtime, StreamName, Ticket, Where, undecided,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -189,12 +189,8 @@ fn unchecked(results: &mut Vec<String>) {
     };
     let read = |_: &EntryPlan, _: u32, _: u8| None;
     let time = nanoseconds(100_000, |round| {
-        match listing(black_box(2)) {
-            Some(listing) => {
-                if !listing.made(place) {
-                    runtime.launcher().list(listing, place);
-                }
-            }
+        match undecided(black_box(2), || Some(place)) {
+            Some(made) => runtime.launcher().unlisted(made),
             None => {
                 let ticket = begin(&runtime, &SHAPE, &read);
                 ticket.keep(true);

@@ -72,7 +72,7 @@ pub use host_waits::HostWaits;
 pub use instrument::{EntryPlan, LaunchShape, ParameterSlot};
 pub use kernel::{Kernel, Resolved};
 pub use launcher::{Argument, Launcher, Repeat, Ticket};
-pub use launches::{Listing, listing};
+pub use launches::{Made, undecided};
 pub use modules::Modules;
 pub use moment::moment_over;
 pub use placements::Placements;

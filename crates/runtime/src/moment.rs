@@ -50,12 +50,6 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// None that there was.
-    pub const NEVER: Moment = Moment {
-        number: 0,
-        kernels: 0,
-    };
-
     /// The present one.
     pub fn now() -> Moment {
         let clock = clock();
@@ -66,15 +60,20 @@ impl Moment {
         }
     }
 
-    /// Whether it lasts.
-    #[inline]
-    pub fn lasts(self) -> bool {
-        self.number == clock().newest.load(Ordering::Acquire)
+    /// Its number; never 0.
+    pub fn number(self) -> u64 {
+        self.number
     }
 
-    /// Whether there are the same kernels.
-    pub fn has_kernels_of(self, other: Moment) -> bool {
-        self.kernels == other.kernels
+    /// Whether the moment of this number lasts; 0: there was none.
+    #[inline(always)]
+    pub fn is_present(number: u64) -> bool {
+        number == clock().newest.load(Ordering::Acquire)
+    }
+
+    /// Tells those with other kernels apart.
+    pub fn kernels(self) -> u64 {
+        self.kernels
     }
 }
 
@@ -123,12 +122,13 @@ mod tests {
     #[test]
     fn moments_end_and_kernels_of_an_earlier_one_may_be_gone() {
         of_one_test::ends_moments_alone();
-        assert!(!Moment::NEVER.lasts());
+        assert!(!Moment::is_present(0));
         let first = Moment::now();
-        assert!(first.lasts() && Moment::now().has_kernels_of(first));
+        assert!(Moment::is_present(first.number()));
+        assert_eq!(Moment::now().kernels(), first.kernels());
         moment_over();
-        assert!(!first.lasts());
+        assert!(!Moment::is_present(first.number()));
         kernels_changed();
-        assert!(!Moment::now().has_kernels_of(first));
+        assert_ne!(Moment::now().kernels(), first.kernels());
     }
 }

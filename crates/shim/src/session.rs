@@ -19,7 +19,8 @@ use crate::state::{
 use crate::stderr::say;
 use crate::table::Table;
 use driver::gpu::Gpu;
-use driver::sys::CUresult;
+use driver::signatures;
+use driver::sys::{CUcontext, CUresult};
 use driver::{Api, Driver};
 use model::{DeviceKind, Settings};
 use parking_lot::Mutex;
@@ -101,8 +102,50 @@ pub struct Begun {
     pub addresses: [usize; COUNT],
 }
 
+/// The device's functions for launches that need no decision, where nothing in this
+/// library follows launches: in one line of the cache with whether they are known.
+#[allow(non_snake_case, reason = "the symbols' names")]
+pub struct Quick {
+    /// `cuLaunchKernel`.
+    pub cuLaunchKernel: Option<signatures::cuLaunchKernel>,
+    /// `cuLaunchKernel_ptsz`.
+    pub cuLaunchKernel_ptsz: Option<signatures::cuLaunchKernel_ptsz>,
+    /// `cuLaunchKernelEx`.
+    pub cuLaunchKernelEx: Option<signatures::cuLaunchKernelEx>,
+    /// `cuLaunchKernelEx_ptsz`.
+    pub cuLaunchKernelEx_ptsz: Option<signatures::cuLaunchKernelEx_ptsz>,
+    current: signatures::cuCtxGetCurrent,
+}
+
+impl Quick {
+    fn of(session: &Session) -> Option<Quick> {
+        let api = &session.next;
+        Some(Quick {
+            cuLaunchKernel: api.cuLaunchKernel,
+            cuLaunchKernel_ptsz: api.cuLaunchKernel_ptsz,
+            cuLaunchKernelEx: api.cuLaunchKernelEx,
+            cuLaunchKernelEx_ptsz: api.cuLaunchKernelEx_ptsz,
+            current: api.cuCtxGetCurrent.filter(|_| session.guard.is_none())?,
+        })
+    }
+
+    /// The current context; 0: there is none.
+    #[inline(always)]
+    pub fn current_context(&self) -> u64 {
+        let mut context = CUcontext::NULL;
+        // SAFETY: a place for the answer.
+        let _ = unsafe { (self.current)(&mut context) };
+        context.0
+    }
+}
+
+/// Begins a line of the cache.
+#[repr(align(64))]
+struct Line<T>(T);
+
 /// Everything in this library that changes.
 struct Library {
+    quick: Line<OnceLock<Quick>>,
     session: OnceLock<Result<Session, Refused>>,
     /// Taken while a thread starts.
     starting: Mutex<()>,
@@ -113,6 +156,7 @@ struct Library {
 }
 
 static LIBRARY: Library = Library {
+    quick: Line(OnceLock::new()),
     session: OnceLock::new(),
     starting: Mutex::new(()),
     starter: AtomicI32::new(0),
@@ -137,6 +181,12 @@ pub fn runtime() -> Option<&'static Runtime> {
 /// The device's functions, once it was opened.
 pub fn next() -> Option<&'static Api> {
     Some(&get()?.next)
+}
+
+/// What launches need that need no decision; `None` where each takes the long way.
+#[inline(always)]
+pub fn quick() -> Option<&'static Quick> {
+    LIBRARY.quick.0.get()
 }
 
 /// The heaps that the program declares through NVTX.
@@ -180,6 +230,9 @@ pub fn start(table: &Table, begin: impl FnOnce() -> Begun) -> bool {
     let Begun { session, addresses } = begin();
     // No other thread sets it: the lock is held.
     if LIBRARY.session.set(session).is_ok() {
+        if let Some(quick) = get().and_then(Quick::of) {
+            LIBRARY.quick.0.get_or_init(|| quick);
+        }
         table.fill(&addresses);
     }
     LIBRARY.starter.store(0, Ordering::Relaxed);

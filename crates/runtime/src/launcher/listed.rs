@@ -4,7 +4,7 @@
 use super::Launcher;
 use crate::functions::Counted;
 use crate::kernel::Kernel;
-use crate::launches::Listing;
+use crate::launches::{Listing, Made};
 use crate::moment::Moment;
 use crate::request::LaunchRequest;
 use crate::streams::Where;
@@ -34,9 +34,18 @@ impl Launcher {
         }
     }
 
-    /// The device took a launch that [`Listing::made`] did not list. `place` is where
-    /// it went.
-    pub fn list(&self, listing: Listing, place: Where) {
+    /// Sees to a launch that needed no decision and is not listed.
+    #[cold]
+    pub fn unlisted(&self, made: Made) {
+        match made {
+            Made::Listed => {}
+            Made::Left(listing, place) => self.list(listing, place),
+            Made::Refused(listing) => self.listing_refused(listing),
+        }
+    }
+
+    /// The device took a launch that is not listed yet. `place` is where it went.
+    fn list(&self, listing: Listing, place: Where) {
         let now = Instant::now();
         match self.launches.list(listing, place, now) {
             Some(true) => {
@@ -52,7 +61,7 @@ impl Launcher {
     }
 
     /// The device refused a launch that was to be listed: nothing ran.
-    pub fn listing_refused(&self, listing: Listing) {
+    fn listing_refused(&self, listing: Listing) {
         let handle = listing.handle();
         if let Some(Kernel(function)) = self.modules.kernel(handle)
             && let Some(reason) = function.never_checked()

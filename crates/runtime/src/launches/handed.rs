@@ -1,6 +1,6 @@
 //! Launches that are to be verified and were not taken over yet.
 
-use super::ledger::Listed;
+use super::list::Listed;
 use std::collections::VecDeque;
 
 /// Launches kept, at most, where nothing takes them over.

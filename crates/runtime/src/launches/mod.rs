@@ -1,11 +1,13 @@
 //! The recent launches, which findings refer to.
 
+mod desk;
 mod handed;
 mod ledger;
+mod list;
 mod recent;
 
-pub(crate) use ledger::{Begun, Listed, Target};
-pub use ledger::{Listing, listing};
+pub use desk::{Listing, Made, undecided};
+pub(crate) use list::{Begun, Listed, Target};
 pub(crate) use recent::RecentLaunch;
 
 use crate::env::Env;
@@ -15,7 +17,8 @@ use crate::roots::Roots;
 use crate::streams::{StreamName, Where};
 use handed::Handed;
 use host::Stack;
-use ledger::{Ledger, List};
+use ledger::Ledger;
+use list::List;
 use model::{SiteId, UncheckedReason};
 use parking_lot::Mutex;
 use recent::Recent;
@@ -114,7 +117,7 @@ impl Launches {
         captured.load(Ordering::Relaxed) >= self.kept
     }
 
-    /// Lists a launch that [`Listing::made`] does not. `None`: it cannot be listed;
+    /// Lists a launch that [`undecided`] has left. `None`: it cannot be listed;
     /// `true`: launches in this stream wait in [`Launches::take_handed`] to be verified.
     pub fn list(&self, listing: Listing, place: Where, now: Instant) -> Option<bool> {
         let target = Target::of(place)?;

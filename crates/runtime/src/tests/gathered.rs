@@ -4,7 +4,7 @@
 use super::fake::{Bench, CONTEXT, Fake, extent, module, resolved};
 use crate::canaries::history::Reach;
 use crate::moment::of_one_test::ends_moments_alone;
-use crate::{Fill, ModulePlan, StreamName, Where, listing, moment_over};
+use crate::{Fill, ModulePlan, StreamName, Where, moment_over, undecided};
 use heap::Owner;
 use model::{AllocationKind, DeviceAddress, Settings, UncheckedReason};
 use std::sync::Arc;
@@ -61,10 +61,8 @@ fn bench_with(settings: Settings) -> Bench {
 
 /// Launches a kernel as the hook does; whether without a decision.
 fn launch(bench: &Bench, function: u64, place: Where) -> bool {
-    if let Some(listing) = listing(function) {
-        if !listing.made(place) {
-            bench.runtime.launcher().list(listing, place);
-        }
+    if let Some(made) = undecided(function, || Some(place)) {
+        bench.runtime.launcher().unlisted(made);
         return true;
     }
     let ticket = bench.begin_of(function, &|_, _, _| None);
@@ -97,8 +95,8 @@ fn a_launch_of_a_kernel_that_is_never_checked_needs_no_decision_again() {
     let bench = bench(1);
     assert!(!launch(&bench, FUNCTION, stream(5)));
     assert!(launch(&bench, FUNCTION, stream(6)));
-    let refused = listing(FUNCTION).expect("it was made before");
-    bench.runtime.launcher().listing_refused(refused);
+    let refused = undecided(FUNCTION, || None).expect("it was made before");
+    bench.runtime.launcher().unlisted(refused);
     assert!(!launch(&bench, OTHER, stream(5)));
     assert!(launch(&bench, FUNCTION, stream(5)));
     let coverage = bench.runtime.ending().coverage();

@@ -1,12 +1,12 @@
 //! Launches: the runtime decides, and the checked copy gets one parameter more
 //! than the program passes.
 
-use super::define::{hook, hooks};
+use super::define::{failed, hook, hooks, launch_hook};
 use super::watch::{self, What};
 use super::{capture, streams};
 use crate::process;
 use crate::queries::is_capturing;
-use crate::session::{self, Session, next};
+use crate::session::{self, Quick, Session, next};
 use crate::timing::{self, Timed};
 use driver::sys::{
     CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END,
@@ -15,8 +15,7 @@ use driver::sys::{
 };
 use model::{Ran, UncheckedReason};
 use runtime::{
-    Argument, EntryPlan, Kernel, LaunchDecision, LaunchRequest, LaunchShape, Listing, Runtime,
-    Where,
+    Argument, EntryPlan, Kernel, LaunchDecision, LaunchRequest, LaunchShape, Made, Runtime, Where,
 };
 use std::ffi::c_void;
 
@@ -208,6 +207,44 @@ impl Arguments {
 /// allocating.
 const COMMON_PARAMETERS: usize = 24;
 
+/// Makes a launch that needs no decision by the device's own call; `None`: it needs one,
+/// and was not made. `stream` is as the program gives it; `per_thread`: null is the
+/// thread's own.
+///
+/// Most launches of a framework are such. Between two launches the driver displaces what
+/// lay in the first caches, and each line of code or data that is touched costs; so what
+/// they need is in one piece here, and all else in functions of its own.
+#[inline(always)]
+pub(super) fn undecided(
+    quick: &Quick,
+    function: CUfunction,
+    (stream, per_thread): (CUstream, bool),
+    name: &'static str,
+    make: impl FnOnce() -> CUresult,
+) -> Option<CUresult> {
+    let mut result = CUresult::CUDA_SUCCESS;
+    let made = runtime::undecided(function.0, || {
+        result = make();
+        let is_made = result == CUresult::CUDA_SUCCESS;
+        is_made.then(|| streams::uncaptured(quick, stream, per_thread))
+    })?;
+    if !matches!(made, Made::Listed) {
+        unlisted(made, result, name);
+    }
+    Some(result)
+}
+
+/// Sees to a launch that needed no decision and is not listed.
+#[cold]
+fn unlisted(made: Made, result: CUresult, name: &'static str) {
+    if let Some(runtime) = session::runtime() {
+        runtime.launcher().unlisted(made);
+    }
+    if result != CUresult::CUDA_SUCCESS {
+        failed(result, name);
+    }
+}
+
 /// Launches what the runtime decides on. `launch` is the device's own call; it
 /// gets the function and the two forms of parameters. `stream` is none in a
 /// graph; `true`: null is the thread's own.
@@ -221,17 +258,6 @@ pub(super) unsafe fn launch(
     stream: Option<(CUstream, bool)>,
     make: impl Fn(u64, *mut *mut c_void, *mut *mut c_void) -> CUresult,
 ) -> CUresult {
-    if let Some((stream, per_thread)) = stream
-        && let Some(listing) = runtime::listing(function)
-    {
-        let result = make(function, arguments.pointers, arguments.extra);
-        if result == CUresult::CUDA_SUCCESS {
-            listed(listing, stream, per_thread);
-        } else if let Some(runtime) = session::runtime() {
-            runtime.launcher().listing_refused(listing);
-        }
-        return result;
-    }
     if let Some(runtime) = session::runtime()
         && let Some(repeat) = runtime.launcher().repeats(function, &shape, |argument| {
             // SAFETY: the program's arguments; it is an argument of this kernel.
@@ -330,17 +356,6 @@ unsafe fn decided(
         _ => ticket.refused(),
     }
     result
-}
-
-/// The device took a launch that is listed, into a stream that is not captured.
-#[inline]
-fn listed(listing: Listing, stream: CUstream, per_thread: bool) {
-    let place = streams::uncaptured(stream, per_thread);
-    if !listing.made(place)
-        && let Some(runtime) = session::runtime()
-    {
-        runtime.launcher().list(listing, place);
-    }
 }
 
 /// Where a launch goes.
@@ -466,7 +481,7 @@ unsafe fn launch_checked(
     launch(copy, pointers.as_mut_ptr(), std::ptr::null_mut())
 }
 
-hook!([cuLaunchKernel, cuLaunchKernel_ptsz](
+launch_hook!([cuLaunchKernel, cuLaunchKernel_ptsz](
     function: CUfunction,
     grid_x: u32,
     grid_y: u32,
@@ -478,7 +493,7 @@ hook!([cuLaunchKernel, cuLaunchKernel_ptsz](
     stream: CUstream,
     pointers: *mut *mut c_void,
     extra: *mut *mut c_void,
-) |next| {
+) (function, Some(stream)) |next| {
     // SAFETY: the program's arguments.
     unsafe {
         let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
@@ -512,11 +527,44 @@ unsafe fn starts_early(config: &CUlaunchConfig) -> bool {
         })
 }
 
-hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
+/// The stream of a launch, if its configuration is there.
+///
+/// # Safety
+/// `config` is the program's, or null.
+#[inline(always)]
+unsafe fn stream_of(config: *const CUlaunchConfig) -> Option<CUstream> {
+    // SAFETY: the caller's word.
+    let config = unsafe { config.as_ref() }?;
+    if config.numAttrs != 0 {
+        // SAFETY: the program's own configuration.
+        unsafe { note_early(config) };
+    }
+    Some(config.hStream)
+}
+
+/// Says so if a launch is one of a kernel that [`starts_early`].
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn note_early(config: &CUlaunchConfig) {
+    // SAFETY: the caller's word.
+    if unsafe { starts_early(config) }
+        && let Some(runtime) = session::runtime()
+    {
+        runtime.canaries().kernels_start_early();
+    }
+}
+
+launch_hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
     config: *const CUlaunchConfig,
     function: CUfunction,
     pointers: *mut *mut c_void,
     extra: *mut *mut c_void,
+) (
+    function,
+    // SAFETY: the program's own configuration.
+    unsafe { stream_of(config) }
 ) |next| {
     // SAFETY: the program's arguments.
     unsafe {
@@ -528,9 +576,7 @@ hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
             block: [(*config).blockDimX, (*config).blockDimY, (*config).blockDimZ],
             shared: (*config).sharedMemBytes,
         };
-        if starts_early(&*config) && let Some(runtime) = session::runtime() {
-            runtime.canaries().kernels_start_early();
-        }
+        note_early(&*config);
         launch(function.0, shape, Arguments { pointers, extra }, Some(((*config).hStream, PER_THREAD)), |function, pointers, extra| {
             next(config, CUfunction(function), pointers, extra)
         })

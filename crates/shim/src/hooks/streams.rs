@@ -1,7 +1,7 @@
 //! Which stream a handle means.
 
-use crate::queries::{current_context, is_captured, is_capturing};
-use crate::session::{self, next};
+use crate::queries::{is_captured, is_capturing};
+use crate::session::{self, Quick, next};
 use driver::sys::{
     CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUcontext, CUresult, CUstream, CUstream_flags,
 };
@@ -17,19 +17,18 @@ pub(super) fn name(runtime: &Runtime, stream: CUstream, per_thread: bool) -> Str
 }
 
 /// The same; `context` is asked for the current one.
+#[inline]
 fn name_in(stream: CUstream, per_thread: bool, context: impl Fn() -> u64) -> StreamName {
-    let of_thread = || StreamName::PerThread {
-        context: context(),
-        thread: own_number(),
-    };
-    match stream.0 {
-        0 if per_thread => of_thread(),
-        handle if handle == u64::from(CU_STREAM_PER_THREAD) => of_thread(),
-        handle if handle <= u64::from(CU_STREAM_LEGACY) => {
-            StreamName::Legacy { context: context() }
-        }
-        handle => StreamName::Made(handle),
+    let handle = stream.0;
+    if handle > u64::from(CU_STREAM_LEGACY) && handle != u64::from(CU_STREAM_PER_THREAD) {
+        return StreamName::Made(handle);
     }
+    let context = context();
+    if handle == u64::from(CU_STREAM_PER_THREAD) || handle == 0 && per_thread {
+        let thread = own_number();
+        return StreamName::PerThread { context, thread };
+    }
+    StreamName::Legacy { context }
 }
 
 /// The stream, and how it is ordered with others. `None` if the device does
@@ -95,10 +94,10 @@ pub(super) fn turn(stream: CUstream, per_thread: bool) -> When {
 }
 
 /// Where a launch goes, while no stream is captured.
-#[inline]
-pub(super) fn uncaptured(stream: CUstream, per_thread: bool) -> Where {
+#[inline(always)]
+pub(super) fn uncaptured(quick: &Quick, stream: CUstream, per_thread: bool) -> Where {
     Where::Stream {
-        name: name_in(stream, per_thread, current_context),
+        name: name_in(stream, per_thread, || quick.current_context()),
         handle: stream.0,
         per_thread,
     }
@@ -129,6 +128,7 @@ thread_local! {
 }
 
 /// The calling thread's number.
+#[inline(never)]
 fn own_number() -> u64 {
     let known = THREAD.get();
     if known != 0 {
