@@ -44,41 +44,6 @@ macro_rules! hook {
     };
 }
 
-/// The same for launches, which are tried without a decision first: `$function`, and
-/// `$stream` if there is one.
-macro_rules! launch_hook {
-    ([$($symbol:ident),+ $(,)?] $arguments:tt $quick:tt |$next:ident| $body:expr) => {
-        $($crate::hooks::define::launch_hook!($symbol $arguments $quick |$next| $body);)+
-    };
-    (
-        $symbol:ident ($($argument:ident: $type:ty),* $(,)?)
-        ($function:expr, $stream:expr) |$next:ident| $body:expr
-    ) => {
-        #[allow(non_snake_case, reason = "the symbol's name")]
-        unsafe extern "C" fn $symbol($($argument: $type),*) -> ::driver::sys::CUresult {
-            const PER_THREAD: bool = $crate::hooks::define::is_per_thread(stringify!($symbol));
-            let undecided = $crate::session::quick().and_then(|quick| {
-                let (next, stream) = (quick.$symbol?, ($stream?, PER_THREAD));
-                $crate::hooks::launch::undecided(quick, $function, stream, stringify!($symbol), || {
-                    // SAFETY: the program's own arguments.
-                    unsafe { next($($argument),*) }
-                })
-            });
-            if let Some(result) = undecided {
-                return result;
-            }
-            #[inline(never)]
-            unsafe extern "C" fn decided($($argument: $type),*) -> ::driver::sys::CUresult {
-                $crate::hooks::define::hook!($symbol($($argument: $type),*) |$next| $body);
-                // SAFETY: the program's own arguments.
-                unsafe { $symbol($($argument),*) }
-            }
-            // SAFETY: the program's own arguments.
-            unsafe { decided($($argument),*) }
-        }
-    };
-}
-
 /// Lists a module's hooks; the compiler compares each with the signature in
 /// cuda.h.
 macro_rules! hooks {
@@ -92,7 +57,7 @@ macro_rules! hooks {
     };
 }
 
-pub(crate) use {hook, hooks, launch_hook};
+pub(crate) use {hook, hooks};
 
 /// A hooked call has failed: perhaps because a kernel did, which is a finding.
 /// Errors of kernels stick, so that one of the calls after it comes here,

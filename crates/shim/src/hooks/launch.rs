@@ -1,7 +1,7 @@
 //! Launches: the runtime decides, and the checked copy gets one parameter more
 //! than the program passes.
 
-use super::define::{failed, hook, hooks, launch_hook};
+use super::define::{failed, hook, hooks, is_per_thread};
 use super::watch::{self, What};
 use super::{capture, streams};
 use crate::process;
@@ -18,6 +18,41 @@ use runtime::{
     Argument, EntryPlan, Kernel, LaunchDecision, LaunchRequest, LaunchShape, Made, Runtime, Where,
 };
 use std::ffi::c_void;
+
+/// Defines hooks as `hook` does, of launches, which are tried without a decision first: `$function`, and
+/// `$stream` if there is one.
+macro_rules! launch_hook {
+    ([$($symbol:ident),+ $(,)?] $arguments:tt $quick:tt |$next:ident| $body:expr) => {
+        $(launch_hook!($symbol $arguments $quick |$next| $body);)+
+    };
+    (
+        $symbol:ident ($($argument:ident: $type:ty),* $(,)?)
+        ($function:expr, $stream:expr) |$next:ident| $body:expr
+    ) => {
+        #[allow(non_snake_case, reason = "the symbol's name")]
+        unsafe extern "C" fn $symbol($($argument: $type),*) -> CUresult {
+            const PER_THREAD: bool = is_per_thread(stringify!($symbol));
+            let undecided = session::quick().and_then(|quick| {
+                let (next, stream) = (quick.$symbol?, ($stream?, PER_THREAD));
+                undecided(quick, $function, stream, stringify!($symbol), || {
+                    // SAFETY: the program's own arguments.
+                    unsafe { next($($argument),*) }
+                })
+            });
+            if let Some(result) = undecided {
+                return result;
+            }
+            #[inline(never)]
+            unsafe extern "C" fn decided($($argument: $type),*) -> CUresult {
+                hook!($symbol($($argument: $type),*) |$next| $body);
+                // SAFETY: the program's own arguments.
+                unsafe { $symbol($($argument),*) }
+            }
+            // SAFETY: the program's own arguments.
+            unsafe { decided($($argument),*) }
+        }
+    };
+}
 
 hooks!(
     cuLaunchKernel,
@@ -215,7 +250,7 @@ const COMMON_PARAMETERS: usize = 24;
 /// lay in the first caches, and each line of code or data that is touched costs; so what
 /// they need is in one piece here, and all else in functions of its own.
 #[inline(always)]
-pub(super) fn undecided(
+fn undecided(
     quick: &Quick,
     function: CUfunction,
     (stream, per_thread): (CUstream, bool),
