@@ -11,7 +11,7 @@
 
 use crate::cfg::Cfg;
 use crate::code::{Code, Reference, Referent, ValueId};
-use crate::names::{Class, SymbolSpace};
+use crate::names::Class;
 use crate::operation::{Binary, Operation, Part, View, integer};
 use crate::roles::Role;
 use crate::ssa::{Definition, Ssa};
@@ -568,12 +568,8 @@ impl Solver<'_, '_, '_> {
         let Referent::Symbol(id, offset) = reference.referent else {
             return None;
         };
-        let start = match self.code.symbols[id.0 as usize].space {
-            SymbolSpace::EntryParameter { offset, .. } | SymbolSpace::Argument { offset } => offset,
-            _ => return None,
-        };
-        let offset = u32::try_from(offset).ok()?.checked_add(start)?;
-        let parameter = offset.checked_add(8 * element)?;
+        let offset = offset.checked_add(i64::from(8 * element))?;
+        let parameter = self.code.symbols[id.0 as usize].parameter_place(offset, 8)?;
         is_wide.then_some(LowBits::new(Some(parameter), MOST_BITS, 0))
     }
 }

@@ -648,13 +648,8 @@ impl Lowering<'_, '_, '_> {
         if let Some(Referent::Symbol(symbol, offset)) = address.map(|r| r.referent)
             && inst.instruction.guard.is_none()
             && opcode.has_any(&[Modifier::Param, Modifier::ParamEntry, Modifier::ParamFunc])
-            && let SymbolSpace::EntryParameter { offset: start, .. }
-            | SymbolSpace::Argument { offset: start } =
-                self.code.symbols[symbol.0 as usize].space
-            && let Some(offset) = i64::from(start)
-                .checked_add(offset)
-                .and_then(|offset| offset.checked_add(i64::from(element) * 8))
-                .and_then(|offset| u32::try_from(offset).ok())
+            && let Some(offset) = offset.checked_add(i64::from(element) * 8)
+            && let Some(offset) = self.code.symbols[symbol.0 as usize].parameter_place(offset, 8)
         {
             return self.root(Root::KernelParameter { offset });
         }

@@ -83,6 +83,22 @@ pub struct Symbol<'a> {
     pub alignment: u32,
 }
 
+impl Symbol<'_> {
+    /// Where among all parameters these bytes of a parameter lie. `None`: it is none of
+    /// the function's, or they are not all in it, so that what is read there is not its
+    /// value.
+    pub fn parameter_place(&self, offset: i64, bytes: u64) -> Option<u32> {
+        let start = match self.space {
+            SymbolSpace::EntryParameter { offset, .. } | SymbolSpace::Argument { offset } => offset,
+            _ => return None,
+        };
+        let offset = u32::try_from(offset).ok()?;
+        let end = u64::from(offset).checked_add(bytes)?;
+        self.size.filter(|&size| end <= size)?;
+        start.checked_add(offset)
+    }
+}
+
 /// Symbols at file scope.
 #[derive(Clone, Debug, Default)]
 pub struct ModuleSymbols<'a> {
@@ -492,4 +508,34 @@ fn narrows_differences(function: &Function<'_>) -> bool {
         }
     }
     subtracts && narrows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_behind_a_parameter_is_not_the_parameters() {
+        let of = |space, size| Symbol {
+            name: "p",
+            space,
+            size,
+            alignment: 8,
+        };
+        let entry = SymbolSpace::EntryParameter {
+            offset: 16,
+            is_pointer: false,
+        };
+        let parameter = of(entry, Some(24));
+        assert_eq!(parameter.parameter_place(0, 24), Some(16));
+        assert_eq!(parameter.parameter_place(16, 8), Some(32));
+        for (offset, bytes) in [(17, 8), (24, 1), (-8, 8), (i64::MAX, 8), (8, u64::MAX)] {
+            assert_eq!(parameter.parameter_place(offset, bytes), None);
+        }
+        assert_eq!(of(entry, None).parameter_place(0, 8), None);
+        let argument = of(SymbolSpace::Argument { offset: 8 }, Some(8));
+        assert_eq!(argument.parameter_place(0, 8), Some(8));
+        let call = of(SymbolSpace::CallParameter, Some(8));
+        assert_eq!(call.parameter_place(0, 8), None);
+    }
 }

@@ -32,6 +32,14 @@ pub enum Error {
         /// Line, from 1.
         line: u32,
     },
+    /// A function declares a parameter, a variable or a label twice in a scope.
+    #[error("line {line} declares `{name}` a second time: name it otherwise")]
+    RepeatedName {
+        /// The name.
+        name: String,
+        /// Line of the second declaration, from 1.
+        line: u32,
+    },
     /// More sites than a record can name.
     #[error(
         "the module has more than {} memory accesses: split it",

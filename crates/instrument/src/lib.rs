@@ -19,6 +19,7 @@ mod error;
 mod fence;
 mod indexed;
 mod kept;
+mod names;
 mod output;
 mod parameters;
 mod patch;

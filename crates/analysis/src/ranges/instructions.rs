@@ -4,7 +4,6 @@
 use super::affine::{AffineId, Symbolic};
 use super::expand::Expand;
 use crate::code::{Reference, Referent, ValueId};
-use crate::names::SymbolSpace;
 use crate::operation::{Binary, Operation, Part, View, Width, integer};
 use ptx::{Mnemonic, Modifier, OperandKind};
 
@@ -171,13 +170,12 @@ impl Expand<'_, '_, '_> {
         if reads_parameter
             && let Some(reference) = self.analysis.code.address_of(at as usize, address)
             && let Referent::Symbol(symbol, offset) = reference.referent
-            && let SymbolSpace::EntryParameter { offset: start, .. } =
-                self.analysis.code.symbols[symbol.0 as usize].space
+            && self.analysis.code.function.is_entry
+            && let bytes = u64::from(bits / 8)
+            && let Some(offset) = offset.checked_add(i64::from(write.element) * bytes as i64)
+            && let Some(offset) =
+                self.analysis.code.symbols[symbol.0 as usize].parameter_place(offset, bytes)
         {
-            let offset = i64::from(start)
-                .checked_add(offset)?
-                .checked_add(i64::from(write.element) * i64::from(bits / 8))?;
-            let offset = u32::try_from(offset).ok()?;
             let parameter = Symbolic::Parameter {
                 offset,
                 bytes: bits / 8,

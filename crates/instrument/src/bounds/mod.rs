@@ -47,10 +47,10 @@ use crate::error::Error;
 use crate::output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason, Residual};
 use crate::parameters::{self, ParameterSlot};
 use crate::patch::{Patch, put};
-use crate::protocol::{CALLED, LABEL_PREFIX, NAME_PREFIX, REGISTER_PREFIX};
+use crate::protocol::CALLED;
 use crate::sites::Sites;
 use crate::support::RecordCode;
-use crate::{device_heap, device_runtime, support};
+use crate::{device_heap, device_runtime, names, support};
 use across::FunctionSummary;
 use analysis::{
     Analysis, Endings, Lost, ModuleSymbols, Nameable, Program, Texts, end_of_declarations,
@@ -71,13 +71,8 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
     if module.address_size != 64 {
         return Err(Error::AddressSize(module.address_size));
     }
-    reserve_names(source)?;
-    if let Some(function) = module.functions().find(|f| f.name.starts_with('%')) {
-        return Err(Error::FunctionName {
-            name: function.name.to_owned(),
-            line: ptx::Position::of(source, function.name_span.start).line,
-        });
-    }
+    names::reserve(source)?;
+    names::refuse(&module, source)?;
     let tag = support::tag_of(source);
     let checked = Checked {
         // A field has no shadow of its own.
@@ -557,23 +552,6 @@ fn rename_copy(
             let _ = std::fmt::Write::write_fmt(out, format_args!("({parameter})"));
         }),
     }
-}
-
-/// The program must not use the names that checks use.
-pub(crate) fn reserve_names(source: &str) -> Result<(), Error> {
-    for reserved in [NAME_PREFIX, REGISTER_PREFIX, LABEL_PREFIX] {
-        if let Some(at) = memchr::memmem::find(source.as_bytes(), reserved.as_bytes()) {
-            let rest = &source[at..];
-            let end = rest
-                .find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$' | '%'))
-                .unwrap_or(rest.len());
-            return Err(Error::ReservedName {
-                name: rest[..end].to_owned(),
-                line: ptx::Position::of(source, at as u32).line,
-            });
-        }
-    }
-    Ok(())
 }
 
 fn variables(module: &Module<'_>) -> Vec<DeviceVariable> {

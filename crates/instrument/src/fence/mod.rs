@@ -44,7 +44,8 @@ mod text;
 mod unwritten;
 
 use crate::error::Error;
-use crate::{bounds, patch::put};
+use crate::names;
+use crate::patch::put;
 use analysis::ModuleSymbols;
 use looks::Looks;
 use model::layout::fence as layout;
@@ -171,7 +172,7 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
     if module.address_size != 64 {
         return Err(Error::AddressSize(module.address_size).into());
     }
-    bounds::reserve_names(source)?;
+    names::reserve(source)?;
     let plain = advice::without_advice(&module);
     let (lowered, refused) = lower::lowered(&plain).map_err(Error::Syntax)?;
     let source = lowered.as_deref().unwrap_or(&plain);
