@@ -227,7 +227,7 @@ impl Canaries {
     pub(super) fn settled(&self, name: StreamName, now: Instant) {
         let due = self.checks.up_to_date(&self.launches).due(self, name, now);
         if let Some((name, pending)) = due {
-            self.verify(Some(name), pending, false);
+            self.verify(Some(name), pending, false, now);
             self.records.expect();
         }
     }
@@ -285,7 +285,7 @@ impl Canaries {
             state.history.launched(launched);
         }
         if let Some((name, pending)) = due {
-            self.verify(Some(name), pending, false);
+            self.verify(Some(name), pending, false, now);
         }
         self.records.expect();
     }
@@ -350,7 +350,7 @@ impl Canaries {
             ready
         };
         for (name, pending) in ready {
-            self.verify(Some(name), pending, true);
+            self.verify(Some(name), pending, true, Instant::now());
         }
     }
 
@@ -371,7 +371,7 @@ impl Canaries {
             }
         };
         if let Some(launches) = loose {
-            self.verify(None, Pending::loose(context, launches), true);
+            self.verify(None, Pending::loose(context, launches), true, Instant::now());
             self.wait_for_checks();
         }
     }
@@ -388,7 +388,7 @@ impl Canaries {
         self.scan_before_wait(None);
         let loose = checks.state.lock().loose.remove(&context);
         if let Some(launches) = loose {
-            self.verify(None, Pending::loose(context, launches), true);
+            self.verify(None, Pending::loose(context, launches), true, Instant::now());
         }
         let after = checks.newest();
         let start = Instant::now();
@@ -412,9 +412,9 @@ impl Canaries {
         checks.state.lock().pending.remove(&stream);
     }
 
-    /// Verifies what is pending.
-    fn verify(&self, name: Option<StreamName>, pending: Pending, whole: bool) {
-        let begun = Instant::now();
+    /// Verifies what is pending. The host began with that at `begun`: what finds out that
+    /// a check is due is part of what it costs.
+    fn verify(&self, name: Option<StreamName>, pending: Pending, whole: bool, begun: Instant) {
         self.clear_stale();
         let high = self.slots();
         let (first, count) = if !pending.slots.all {

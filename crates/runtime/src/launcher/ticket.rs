@@ -88,7 +88,7 @@ impl Ticket<'_> {
     /// Another launch of the calling thread like this one may be made without a
     /// decision: one that was proved in bounds, if it is the same
     /// ([`Launcher::repeats`]), and any of a kernel that is never checked, if
-    /// `may_list`: no stream is captured ([`listing`](crate::listing)). To be called only
+    /// `may_list`: no stream is captured ([`undecided`](crate::undecided)). To be called only
     /// where nothing but this launcher follows launches.
     pub fn keep(&self, may_list: bool) {
         match (&self.decision, self.accounted) {
