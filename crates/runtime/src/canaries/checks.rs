@@ -371,7 +371,12 @@ impl Canaries {
             }
         };
         if let Some(launches) = loose {
-            self.verify(None, Pending::loose(context, launches), true, Instant::now());
+            self.verify(
+                None,
+                Pending::loose(context, launches),
+                true,
+                Instant::now(),
+            );
             self.wait_for_checks();
         }
     }
@@ -388,7 +393,12 @@ impl Canaries {
         self.scan_before_wait(None);
         let loose = checks.state.lock().loose.remove(&context);
         if let Some(launches) = loose {
-            self.verify(None, Pending::loose(context, launches), true, Instant::now());
+            self.verify(
+                None,
+                Pending::loose(context, launches),
+                true,
+                Instant::now(),
+            );
         }
         let after = checks.newest();
         let start = Instant::now();
