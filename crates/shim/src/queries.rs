@@ -9,8 +9,7 @@ use driver::sys::{
 };
 use runtime::Kernel;
 
-/// The current context; 0: there is none. (Asks the device's own function: frequent
-/// calls are to touch little memory.)
+/// The current context; 0: there is none.
 #[inline]
 pub fn current_context() -> u64 {
     let mut context = CUcontext::NULL;

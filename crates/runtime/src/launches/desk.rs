@@ -124,8 +124,8 @@ impl Desk {
             .and_then(|(desk, of)| (of == ledger).then_some(desk))
     }
 
-    /// Takes one that no thread has, once its list is settled.
-    pub fn is_taken(&self) -> bool {
+    /// Takes a block that no thread has, once its list is settled. Whether it was taken.
+    pub fn take(&self) -> bool {
         self.list().is_empty() && !self.is_owned.swap(true, Ordering::AcqRel)
     }
 

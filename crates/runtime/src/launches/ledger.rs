@@ -63,10 +63,10 @@ impl Ledger {
         }
     }
 
-    /// What a thread may have: what another one has left, or a new one.
+    /// A block for the calling thread: one that another thread has left, or a new one.
     fn add(&self) -> &'static Desk {
         let mut all = self.all.lock();
-        if let Some(left) = all.iter().find(|desk| desk.is_taken()) {
+        if let Some(left) = all.iter().find(|desk| desk.take()) {
             return left;
         }
         let desk = Desk::new();
