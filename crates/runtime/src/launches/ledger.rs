@@ -13,8 +13,8 @@
 //!
 //! Which kernels may be listed is valid for one [`Moment`].
 
-use super::desk::{Desk, Listing};
 use super::list::{List, Target};
+use super::thread_cache::{Listing, ThreadCache};
 use crate::functions::Function;
 use crate::moment::Moment;
 use model::UncheckedReason;
@@ -28,7 +28,7 @@ pub(super) struct Ledger {
     /// No others of the process have it.
     number: u64,
     /// As many as there were threads at a time.
-    all: Mutex<Vec<&'static Desk>>,
+    all: Mutex<Vec<&'static ThreadCache>>,
 }
 
 /// The number of the next ledger.
@@ -54,24 +54,24 @@ impl Ledger {
         found: (Moment, bool),
         settle: impl FnOnce(&mut List),
     ) {
-        let desk = Desk::own(self.number).or_else(|| {
-            let desk = self.add();
-            desk.give(self.number).then_some(desk)
+        let cache = ThreadCache::own(self.number).or_else(|| {
+            let cache = self.add();
+            cache.give(self.number).then_some(cache)
         });
-        if let Some(desk) = desk {
-            desk.learn(function, reason, found, settle);
+        if let Some(cache) = cache {
+            cache.learn(function, reason, found, settle);
         }
     }
 
     /// A block for the calling thread: one that another thread has left, or a new one.
-    fn add(&self) -> &'static Desk {
+    fn add(&self) -> &'static ThreadCache {
         let mut all = self.all.lock();
-        if let Some(left) = all.iter().find(|desk| desk.take()) {
+        if let Some(left) = all.iter().find(|cache| cache.take()) {
             return left;
         }
-        let desk = Desk::new();
-        all.push(desk);
-        desk
+        let cache = ThreadCache::new();
+        all.push(cache);
+        cache
     }
 
     /// Lists a launch that [`undecided`] has left. `settle` is called with the list
@@ -84,20 +84,20 @@ impl Ledger {
         now: Instant,
         settle: impl Fn(&mut List),
     ) -> Option<bool> {
-        Desk::own(self.number)?.add(listing, (target, context), now, settle)
+        ThreadCache::own(self.number)?.add(listing, (target, context), now, settle)
     }
 
     /// Does something with the list of the calling thread.
     pub fn own(&self, act: impl FnOnce(&mut List)) {
-        if let Some(desk) = Desk::own(self.number) {
-            act(&mut desk.list());
+        if let Some(cache) = ThreadCache::own(self.number) {
+            act(&mut cache.list());
         }
     }
 
     /// Does something with each list, also those of threads that have ended.
     pub fn each(&self, mut act: impl FnMut(&mut List)) {
         let all = self.all.lock();
-        all.iter().for_each(|desk| act(&mut desk.list()));
+        all.iter().for_each(|cache| act(&mut cache.list()));
     }
 }
 
@@ -105,8 +105,8 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::functions::tests::function;
-    use crate::launches::desk::{Made, undecided};
     use crate::launches::list::{KERNELS, MOST};
+    use crate::launches::thread_cache::{Made, undecided};
     use crate::moment::of_one_test::ends_moments_alone;
     use crate::streams::{StreamName, Where};
     use std::time::Duration;

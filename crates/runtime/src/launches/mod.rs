@@ -1,14 +1,14 @@
 //! The recent launches, which findings refer to.
 
-mod desk;
 mod handed;
 mod ledger;
 mod list;
 mod recent;
+mod thread_cache;
 
-pub use desk::{Listing, Made, undecided};
 pub(crate) use list::{Begun, Listed, Target};
 pub(crate) use recent::RecentLaunch;
+pub use thread_cache::{Listing, Made, undecided};
 
 use crate::env::Env;
 use crate::functions::{Counted, Function, Proved};

@@ -25,7 +25,7 @@ const WAYS: usize = 4;
 /// first line of the cache. It stays, so that a thread refers to it without counting: one
 /// that ends leaves it to another one.
 #[repr(C, align(64))]
-pub(super) struct Desk {
+pub(super) struct ThreadCache {
     /// The number of a [`Moment`]: while it lasts, what the thread knows is so.
     moment: AtomicU64,
     list: Mutex<List>,
@@ -39,7 +39,7 @@ pub(super) struct Desk {
 }
 
 // (The list lies behind its lock.)
-const _: () = assert!(std::mem::offset_of!(Desk, list) + 8 + List::COMPARED <= 64);
+const _: () = assert!(std::mem::offset_of!(ThreadCache, list) + 8 + List::COMPARED <= 64);
 
 /// Where a thread finds a kernel's place among those it knows.
 struct Slot {
@@ -81,9 +81,9 @@ impl Slot {
 }
 
 thread_local! {
-    /// What the thread knows, and the ledger that it belongs to. (Nothing of it is to be
-    /// dropped, which each look at it would have to ask.)
-    static OWN: Cell<Option<(&'static Desk, u64)>> = const { Cell::new(None) };
+    /// What the thread knows, and the ledger that it belongs to. (It needs no
+    /// destructor: with one, each access would check whether that has run.)
+    static OWN: Cell<Option<(&'static ThreadCache, u64)>> = const { Cell::new(None) };
     /// Leaves it when the thread ends.
     static LEAVING: Leaving = const { Leaving };
 }
@@ -99,16 +99,16 @@ impl Drop for Leaving {
 
 /// The calling thread leaves what it knows to another one.
 fn leave() {
-    if let Some((desk, _)) = OWN.take() {
-        desk.moment.store(0, Ordering::Relaxed);
-        desk.is_owned.store(false, Ordering::Release);
+    if let Some((cache, _)) = OWN.take() {
+        cache.moment.store(0, Ordering::Relaxed);
+        cache.is_owned.store(false, Ordering::Release);
     }
 }
 
-impl Desk {
+impl ThreadCache {
     /// One that the calling thread will have.
-    pub fn new() -> &'static Desk {
-        Box::leak(Box::new(Desk {
+    pub fn new() -> &'static ThreadCache {
+        Box::leak(Box::new(ThreadCache {
             moment: AtomicU64::new(0),
             list: Mutex::default(),
             places: [const { Place::free() }; PLACES],
@@ -119,9 +119,9 @@ impl Desk {
     }
 
     /// The calling thread's, if it is of the ledger of this number.
-    pub fn own(ledger: u64) -> Option<&'static Desk> {
+    pub fn own(ledger: u64) -> Option<&'static ThreadCache> {
         OWN.get()
-            .and_then(|(desk, of)| (of == ledger).then_some(desk))
+            .and_then(|(cache, of)| (of == ledger).then_some(cache))
     }
 
     /// Takes a block that no thread has, once its list is settled. Whether it was taken.
@@ -251,9 +251,9 @@ pub enum Made {
 /// (All at once: each look at what belongs to a thread costs a call of the loader's.)
 #[inline(always)]
 pub fn undecided(handle: u64, make: impl FnOnce() -> Option<Where>) -> Option<Made> {
-    let (desk, _) = OWN.get()?;
-    let moment = desk.moment.load(Ordering::Relaxed);
-    let kernel = desk.kernel(handle)?;
+    let (cache, _) = OWN.get()?;
+    let moment = cache.moment.load(Ordering::Relaxed);
+    let kernel = cache.kernel(handle)?;
     if !Moment::is_present(moment) {
         return None;
     }
@@ -262,10 +262,10 @@ pub fn undecided(handle: u64, make: impl FnOnce() -> Option<Where>) -> Option<Ma
         return Some(Made::Refused(listing));
     };
     // (The device may have called what has launched something, too.)
-    let is_same = desk.moment.load(Ordering::Relaxed) == moment;
+    let is_same = cache.moment.load(Ordering::Relaxed) == moment;
     let target = Target::of(place).filter(|_| is_same);
     Some(match target {
-        Some(target) if desk.list().add_to(target, kernel) => Made::Listed,
+        Some(target) if cache.list().add_to(target, kernel) => Made::Listed,
         _ => Made::Left(listing, place),
     })
 }
@@ -279,15 +279,15 @@ mod tests {
     #[test]
     fn kernels_that_share_a_place_are_all_known() {
         ends_moments_alone();
-        let (desk, moment) = (Desk::new(), Moment::now());
+        let (cache, moment) = (ThreadCache::new(), Moment::now());
         let learn = |handle| {
             let kernel = Arc::new(function(handle, "k", 1));
-            desk.learn(&kernel, UncheckedReason::NoPtx, (moment, true), |_| {});
+            cache.learn(&kernel, UncheckedReason::NoPtx, (moment, true), |_| {});
         };
         let place = |handle: &u64| spread::place(*handle, PLACES) == 0;
         let all: Vec<u64> = (1..).filter(place).take(WAYS + 1).collect();
         all.iter().copied().for_each(learn);
-        let is_known = |handle: &u64| desk.kernel(*handle).is_some();
+        let is_known = |handle: &u64| cache.kernel(*handle).is_some();
         assert!(!is_known(&all[0]), "the oldest is displaced");
         assert!(all[1..].iter().all(is_known));
         learn(all[WAYS]);
