@@ -171,13 +171,13 @@ pub struct InstrumentOptions {
     /// is recorded.
     #[arg(long, value_enum, value_name = "FORM", default_value = "mask")]
     pub fence_form: FenceForm,
-    /// How many bytes of memory one byte of shadow memory stands for: 128 or 256.
+    /// How many bytes of memory one byte of shadow memory stands for: 8, 128 or 256.
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = encoding)]
     pub shadow_encoding: Encoding,
 }
 
 fn encoding(text: &str) -> Result<Encoding, String> {
-    text.parse().map_err(|()| "expected 128 or 256".to_owned())
+    text.parse().map_err(|()| "expected 8, 128 or 256".to_owned())
 }
 
 /// Passes from PTX to PTX.

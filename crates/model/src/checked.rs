@@ -23,6 +23,10 @@ pub struct Checked {
     /// Check accesses to array fields against the field, if debug information
     /// describes it. Off, they are checked against the object that contains it.
     pub fields: bool,
+    /// Leave out accesses that only read.
+    pub no_reads: bool,
+    /// Leave out accesses that write, atomic ones among them.
+    pub no_writes: bool,
 }
 
 impl Checked {
@@ -34,6 +38,8 @@ impl Checked {
         constant: false,
         parameter: false,
         fields: false,
+        no_reads: false,
+        no_writes: false,
     };
 }
 
@@ -46,13 +52,24 @@ impl Checked {
         constant: true,
         parameter: true,
         fields: true,
+        no_reads: false,
+        no_writes: false,
     };
 
     /// `all`, or names separated by commas.
     pub(crate) const FORM: Flags<Checked> = Flags {
         none: Checked::NONE,
         all: Some(("all", Checked::ALL)),
-        flags: flags!(global, shared, local, constant, parameter, fields),
+        flags: flags!(
+            global,
+            shared,
+            local,
+            constant,
+            parameter,
+            fields,
+            no_reads = "no-reads",
+            no_writes = "no-writes"
+        ),
     };
 }
 
@@ -86,6 +103,15 @@ mod tests {
                 ..Checked::NONE
             })
         );
+        let writes = Checked {
+            no_reads: true,
+            ..Checked::ALL
+        };
+        for list in ["all,no-reads", "no-reads, all"] {
+            assert_eq!(list.parse(), Ok(writes));
+        }
+        let text = Checked::FORM.text(&writes).unwrap();
+        assert_eq!(text.parse(), Ok(writes), "{text}");
         assert_eq!("".parse::<Checked>(), Err(()));
         assert_eq!("global,texture".parse::<Checked>(), Err(()));
     }

@@ -32,7 +32,7 @@ pub use finding::{
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
 pub use settings::{
     ApiErrors, CanaryChecker, CanaryPattern, DeviceKind, LeakCheck, MemoryBudget, PagesPlace,
-    Protections, Prove, Settings, SettingsError,
+    Protections, Prove, Settings, SettingsError, ShadowLoads,
 };
 pub use times::{
     Durations, KernelTimes, LaunchTimes, ProcessTimes, Ran, TIMES_SUFFIX, TIMES_VERSION, TimesFile,

@@ -62,6 +62,19 @@ pub enum Prove {
     Verify,
 }
 
+/// When checks against shadow memory load shadow bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShadowLoads {
+    /// Where the bounds of a pointer parameter do not show that the access is inside.
+    Auto,
+    /// In every check.
+    Always,
+    /// Never: no address is covered. Checks compute all else, so that it can be measured
+    /// what the loads cost (GASan's `GASanNoMem`).
+    Never,
+}
+
 /// Which protections are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -38,7 +38,7 @@ use crate::{
 };
 use load::Library;
 use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
-use model::layout::shadow::{SHADOW_BASE, SHADOW_RESERVED};
+use model::layout::shadow::{SHADOW_BASE, SHADOW_SECTION};
 use model::layout::{CONTROL_BASE, METADATA_RESERVED};
 use model::{DeviceAddress, DeviceKind, Extent};
 use std::collections::HashMap;
@@ -215,7 +215,7 @@ impl Gpu {
         let (wanted, size) = if address.0 >= HEAP_BASE {
             (HEAP_BASE, HEAP_RESERVED)
         } else if address.0 >= SHADOW_BASE {
-            (SHADOW_BASE, SHADOW_RESERVED)
+            (address.0 & !(SHADOW_SECTION - 1), SHADOW_SECTION)
         } else {
             (CONTROL_BASE, METADATA_RESERVED)
         };

@@ -180,7 +180,11 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             true => self.checked.global,
             false => self.is_asked_for(source, window),
         };
-        if !is_asked_for {
+        let is_left_out = match access.effect {
+            Effect::Read => self.checked.no_reads,
+            Effect::Write | Effect::Atomic => self.checked.no_writes,
+        };
+        if !is_asked_for || is_left_out {
             return Err(Left::Alone);
         }
         if instruction.opcode.mnemonic() == Mnemonic::Multimem || (generic && info.is_shared_only) {

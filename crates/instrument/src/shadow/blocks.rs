@@ -10,7 +10,7 @@ pub(crate) fn function(encoding: Encoding) -> String {
     let shift = encoding.shift();
     // From a value to the number of addressable bytes.
     let (bytes, single) = match encoding {
-        Encoding::Block128 => (String::new(), String::new()),
+        Encoding::Block8 | Encoding::Block128 => (String::new(), String::new()),
         Encoding::Block256 => (
             "\tsetp.ne.u32 %__rf_q, %__rf_w, 0;\n\t@%__rf_q add.u32 %__rf_w, %__rf_w, 1;\n"
                 .to_owned(),

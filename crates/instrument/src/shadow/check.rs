@@ -5,8 +5,8 @@
 //! `l` is a block or more, and if `v` says that its block is addressable as a whole,
 //! `v` is replaced by the bytes of a block plus the shadow byte of the next one.
 //!
-//! So one comparison decides, whether or not the next block is used: for blocks of
-//! 128 bytes the access is outside exactly if `v <= l`; for blocks of 256 exactly
+//! So one comparison decides, whether or not the next block is used: for blocks of 8
+//! and 128 bytes the access is outside exactly if `v <= l`; for blocks of 256 exactly
 //! if `v < l`, unless the last byte is the first of its block. Then it is outside if
 //! `v < l + 1`, but one byte alone has no value, and is looked up.
 //!
@@ -59,13 +59,13 @@ pub(crate) enum Form {
 impl Checked {
     /// The form that the check has.
     pub(crate) fn form(&self) -> Form {
-        if self.bytes > self.encoding.block() {
-            return Form::Many;
-        }
         let (alignment, first) = self.first();
-        match first.saturating_add(self.bytes) <= alignment {
-            true => Form::One,
-            false => Form::Two,
+        let end = first.saturating_add(self.bytes);
+        // The first byte lies at most a block less the alignment behind that.
+        match end {
+            end if end <= alignment => Form::One,
+            end if end <= alignment + self.encoding.block() => Form::Two,
+            _ => Form::Many,
         }
     }
 
@@ -125,7 +125,7 @@ pub(crate) fn check(
 ) {
     let encoding = checked.encoding;
     let form = checked.form();
-    let may_be_single = encoding == Encoding::Block256 && checked.may_end_in_first_byte();
+    let may_be_single = !encoding.tells_all() && checked.may_end_in_first_byte();
     let first = at(pointer, checked.low, OFFSET, out);
     load(encoding, &first, form, out);
     line!(out, "and.b32 {LAST}, {LOW}, {};", encoding.block() - 1);
@@ -141,14 +141,12 @@ pub(crate) fn check(
             encoding.block()
         );
     }
-    let compare = match encoding {
-        Encoding::Block128 => "le",
-        Encoding::Block256 => {
-            if may_be_single {
-                single(&first, less, label, out);
-            }
-            "lt"
-        }
+    if may_be_single {
+        single(&first, less, label, out);
+    }
+    let compare = match encoding.tells_all() {
+        true => "le",
+        false => "lt",
     };
     match guard {
         Some(guard) => line!(
@@ -241,12 +239,12 @@ fn load(encoding: Encoding, address: &str, form: Form, out: &mut String) {
             line!(out, "prmt.b32 {UNIT}, {LOW}, {HIGH}, {};", 0x4321);
             line!(out, "prmt.b32 {HIGH}, {HIGH}, {base}, {};", 0x7651);
         }
-        Encoding::Block128 => {
+        Encoding::Block8 | Encoding::Block128 => {
             line!(out, "and.b32 {HIGH}, {HIGH}, {};", 0xffff);
             let shift = encoding.shift();
             line!(out, "shf.r.wrap.b32 {UNIT}, {LOW}, {HIGH}, {shift};");
             line!(out, "shr.u32 {HIGH}, {HIGH}, {shift};");
-            line!(out, "or.b32 {HIGH}, {HIGH}, {base};");
+            line!(out, "add.s32 {HIGH}, {HIGH}, {base};");
         }
     }
     line!(out, "mov.b64 {SCRATCH}, {{{UNIT}, {HIGH}}};");

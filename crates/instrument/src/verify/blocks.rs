@@ -43,8 +43,8 @@ impl Blocks {
         let alignment = alignment.min(encoding.block());
         let first = low.wrapping_sub(at) as u64 % alignment;
         match self {
-            Blocks::One => first + bytes <= alignment,
-            Blocks::Two => bytes <= encoding.block(),
+            Blocks::One => first.saturating_add(bytes) <= alignment,
+            Blocks::Two => first.saturating_add(bytes) <= alignment + encoding.block(),
             Blocks::Many => true,
         }
     }
@@ -103,11 +103,14 @@ fn load(encoding: Encoding, address: &str, has_two: bool) -> String {
             SHADOW_BASE >> 32,
             0x7651
         ),
-        Encoding::Block128 => format!(
-            "and.b32 {HIGH}, {HIGH}, 65535; shf.r.wrap.b32 {UNIT}, {LOW}, {HIGH}, 7; \
-             shr.u32 {HIGH}, {HIGH}, 7; or.b32 {HIGH}, {HIGH}, {};",
-            SHADOW_BASE >> 32
-        ),
+        Encoding::Block8 | Encoding::Block128 => {
+            let shift = encoding.block().ilog2();
+            format!(
+                "and.b32 {HIGH}, {HIGH}, 65535; shf.r.wrap.b32 {UNIT}, {LOW}, {HIGH}, {shift}; \
+                 shr.u32 {HIGH}, {HIGH}, {shift}; add.s32 {HIGH}, {HIGH}, {};",
+                SHADOW_BASE >> 32
+            )
+        }
     };
     let next = match has_two {
         true => format!("mov.b32 {BYTE2}, 0; @{COVERED} ld.global.u8 {BYTE2}, [{SCRATCH}+1];"),
@@ -503,15 +506,14 @@ fn in_line((encoding, has_heap): (Encoding, bool), at: u32, text: &str) -> Optio
         from = reads(text, after, format_args!("{less};"))?;
     }
     if has_two {
-        // The offset of the last byte is less than the value that stands for no
-        // shadow memory.
-        (less < block).then_some(())?;
+        // (That the offset of the last byte is less than the value that stands for no
+        // shadow memory, [`Blocks::fits`] asks.)
         let both = format!(
             "setp.eq.u32 {OTHER}, {BYTE}, {whole}; @{OTHER} add.s32 {BYTE}, {BYTE2}, {block};"
         );
         from = reads(text, from, &both)?;
     }
-    let mut asks = encoding == Encoding::Block128;
+    let mut asks = encoding.tells_all();
     let compare = if asks { "le" } else { "lt" };
     let jump =
         format!("and.b32 {UNIT}, {LAST}, 255; setp.ne.u32 {COVERED}, {UNIT}, 0; @{COVERED} bra");
@@ -586,7 +588,10 @@ mod tests {
         assert!(!Blocks::One.fits(large, 4, 8, (8, 0)));
         assert!(!Blocks::One.fits(large, 0, 2, (1, 0)));
         assert!(Blocks::Two.fits(large, 0, 256, (1, 0)));
-        assert!(!Blocks::Two.fits(Encoding::Block128, 0, 129, (128, 0)));
+        assert!(!Blocks::Two.fits(large, 0, 258, (1, 0)));
+        let small = Encoding::Block8;
+        assert!(Blocks::Two.fits(small, 0, 16, (8, 0)) && Blocks::Two.fits(small, 0, 16, (16, 0)));
+        assert!(!Blocks::Two.fits(small, 0, 16, (4, 0)) && !Blocks::Two.fits(small, 4, 16, (16, 0)));
         assert!(!may_end_first(large, 0, 4, (4, 0)));
         assert!(may_end_first(large, 0, 1, (1, 0)));
         assert!(may_end_first(large, -3, 4, (4, 0)));

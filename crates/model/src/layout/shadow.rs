@@ -37,8 +37,9 @@ pub const SHADOW_WINDOW: u64 = super::CONTROL_BASE + 0x20;
 pub const SHADOW_BASE: u64 = 0x2400_0000_0000;
 /// log2 of the addresses that may have a shadow.
 pub const ADDRESS_BITS: u32 = 47;
-/// Bytes reserved for shadow memory, for the smaller block.
-pub const SHADOW_RESERVED: u64 = 1 << (ADDRESS_BITS - Encoding::Block128.shift());
+/// Bytes of addresses that are reserved together for shadow memory: all that blocks of
+/// 128 and 256 need.
+pub const SHADOW_SECTION: u64 = Encoding::Block128.reserved();
 /// log2 of the bytes of shadow memory that are mapped together.
 pub const SHADOW_GRANULE_SHIFT: u32 = 21;
 /// Bytes of shadow memory that are mapped together.
@@ -49,7 +50,7 @@ pub const UNIT_SHIFT: u32 = 16;
 pub const UNIT: u64 = 1 << UNIT_SHIFT;
 /// Bits of an address that a check is about: a unit's number has 32.
 pub const TESTED_BITS: u32 = UNIT_SHIFT + 32;
-/// Bytes of the smallest redzone that can be asked for: a block of either encoding.
+/// Bytes of the smallest redzone that can be asked for: a block of any encoding.
 pub const MIN_REDZONE: u64 = Encoding::Block256.block();
 /// Most pieces in a window.
 pub const SHADOW_PIECES: u32 = 4096;
@@ -62,6 +63,10 @@ pub const LAUNCH_WINDOW: u64 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
+    /// Blocks of 8 bytes; the first `n` are addressable. As on a CPU, for comparison:
+    /// shadow memory takes an eighth of what the program uses (GASan-8).
+    #[serde(rename = "8")]
+    Block8,
     /// Blocks of 128 bytes; the first `n` are addressable (GASan-128).
     #[serde(rename = "128")]
     Block128,
@@ -74,9 +79,10 @@ pub enum Encoding {
 
 impl Encoding {
     /// All of them.
-    pub const ALL: [Encoding; 2] = [Encoding::Block128, Encoding::Block256];
+    pub const ALL: [Encoding; 3] = [Encoding::Block8, Encoding::Block128, Encoding::Block256];
 
     pub(crate) const FORM: Words<Encoding> = Words(&[
+        (Encoding::Block8, &["8"]),
         (Encoding::Block128, &["128"]),
         (Encoding::Block256, &["256"]),
     ]);
@@ -84,6 +90,7 @@ impl Encoding {
     /// log2 of the bytes of a block.
     pub const fn shift(self) -> u32 {
         match self {
+            Encoding::Block8 => 3,
             Encoding::Block128 => 7,
             Encoding::Block256 => 8,
         }
@@ -97,6 +104,7 @@ impl Encoding {
     /// The byte of a block that is addressable as a whole.
     pub const fn whole(self) -> u8 {
         match self {
+            Encoding::Block8 => 8,
             Encoding::Block128 => 128,
             Encoding::Block256 => 255,
         }
@@ -110,7 +118,7 @@ impl Encoding {
             bytes
         };
         match self {
-            Encoding::Block128 => bytes as u8,
+            Encoding::Block8 | Encoding::Block128 => bytes as u8,
             Encoding::Block256 => bytes.saturating_sub(1) as u8,
         }
     }
@@ -120,8 +128,34 @@ impl Encoding {
     pub const fn addressable(self, value: u8) -> u64 {
         match (self, value) {
             (_, 0) => 0,
-            (Encoding::Block128, value) => value as u64,
+            (Encoding::Block8 | Encoding::Block128, value) => value as u64,
             (Encoding::Block256, value) => value as u64 + 1,
+        }
+    }
+
+    /// Whether each number of addressable bytes has a value of its own: in blocks of 256
+    /// one byte has none.
+    pub const fn tells_all(self) -> bool {
+        self.block() < 256
+    }
+
+    /// Bytes of addresses that all shadow memory takes.
+    pub const fn reserved(self) -> u64 {
+        1 << (ADDRESS_BITS - self.shift())
+    }
+
+    /// How many pieces there are below the last address.
+    pub const fn all_pieces(self) -> u64 {
+        1 << (ADDRESS_BITS - self.piece_shift())
+    }
+
+    /// Percent of the device's memory that the shadow memory of placed allocations may
+    /// take.
+    pub const fn most_percent(self) -> u64 {
+        match self {
+            // The addresses of twice the memory.
+            Encoding::Block8 => 25,
+            Encoding::Block128 | Encoding::Block256 => 1,
         }
     }
 
@@ -176,7 +210,8 @@ const _: () = {
     assert!(SHADOW_WINDOW + LAUNCH_WINDOW <= super::canary::CHECK_BLOCKS);
     assert!(super::heap::HEAP_CHUNKS_MAPPED + 8 <= SHADOW_WINDOW);
     assert!(super::CONTROL_BASE + super::METADATA_RESERVED <= SHADOW_BASE);
-    assert!(SHADOW_BASE + SHADOW_RESERVED <= super::heap::HEAP_BASE);
+    assert!(SHADOW_BASE.is_multiple_of(SHADOW_SECTION));
+    assert!(SHADOW_BASE + Encoding::Block8.reserved() <= super::heap::HEAP_BASE);
     assert!(super::placed::PLACED_BASE.is_multiple_of(1 << Encoding::Block256.piece_shift()));
 };
 
@@ -187,6 +222,11 @@ mod tests {
     #[test]
     fn values_are_those_of_the_paper() {
         let (small, large) = (Encoding::Block128, Encoding::Block256);
+        for bytes in 0..=16u64 {
+            let expected = bytes.min(8);
+            assert_eq!(Encoding::Block8.value(bytes), expected as u8);
+            assert_eq!(Encoding::Block8.addressable(expected as u8), expected);
+        }
         for bytes in 0..=256u64 {
             let expected = bytes.min(128) as u8;
             assert_eq!(small.value(bytes), expected);

@@ -80,11 +80,14 @@ pub(crate) struct Flag<T: 'static> {
     pub set: fn(&mut T),
 }
 
-/// The [`Flags`] of a struct's fields of type `bool`, which have their names.
+/// The [`Flags`] of a struct's fields of type `bool`, which have their names, unless
+/// others are given.
 macro_rules! flags {
-    ($($field:ident),+) => {
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $name:literal) => { $name };
+    ($($field:ident $(= $name:literal)?),+) => {
         &[$( $crate::settings::form::Flag {
-            name: stringify!($field),
+            name: $crate::settings::form::flags!(@name $field $($name)?),
             get: |value| value.$field,
             set: |value| value.$field = true,
         } ),+]
@@ -103,12 +106,14 @@ impl<T: Copy + PartialEq> Form<T> for Flags<T> {
     }
 
     fn parse(&self, text: &str) -> Option<T> {
-        let mut value = self.none;
-        for name in text.split(',').map(str::trim) {
-            match &self.all {
-                Some((all, everything)) if *all == name => value = *everything,
-                _ => (self.flags.iter().find(|flag| flag.name == name)?.set)(&mut value),
-            }
+        let names = || text.split(',').map(str::trim);
+        let mut value = match &self.all {
+            Some((all, everything)) if names().any(|name| name == *all) => *everything,
+            _ => self.none,
+        };
+        let is_all = |name: &str| self.all.as_ref().is_some_and(|(all, _)| *all == name);
+        for name in names().filter(|name| !is_all(name)) {
+            (self.flags.iter().find(|flag| flag.name == name)?.set)(&mut value);
         }
         Some(value)
     }

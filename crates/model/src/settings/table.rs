@@ -14,7 +14,7 @@ use super::form::{
 };
 use super::{
     ApiErrors, CanaryChecker, CanaryPattern, CommandOption, DeviceKind, LeakCheck, MemoryBudget,
-    PagesPlace, Protections, Prove, Section, Setting,
+    PagesPlace, Protections, Prove, Section, Setting, ShadowLoads,
 };
 use crate::layout::shadow::{Encoding, MIN_REDZONE};
 use crate::{Checked, exit_code};
@@ -132,7 +132,8 @@ settings! {
         help: "Checks nothing: the program runs under the library without checks",
     };
 
-    /// Which accesses are checked against bounds.
+    /// Which accesses are checked: those to some state spaces, and of them no reads or no
+    /// writes.
     "check-only" check_only: Checked = Checked::ALL, Checked::FORM, Value("LIST");
 
     /// Whether a launch whose accesses are all proved in bounds runs without
@@ -215,6 +216,14 @@ settings! {
     /// How many bytes of memory one byte of shadow memory stands for.
     "shadow-encoding" shadow_encoding: Encoding = Encoding::Block256, Encoding::FORM,
         Value("BYTES");
+
+    /// When checks load shadow memory: auto, where the bounds of a pointer parameter do
+    /// not show that the access is inside; always; or never, by which nothing is found
+    /// and what the loads cost can be measured.
+    "shadow-loads" shadow_loads: ShadowLoads = ShadowLoads::Auto, Words(&[
+        (ShadowLoads::Auto, &["auto"]), (ShadowLoads::Always, &["always"]),
+        (ShadowLoads::Never, &["never"]),
+    ]), Value("WHEN");
 
     /// How many percent of its size a buffer has as redzone on either side.
     "redzone-percent" redzone_percent: u32 = 50, Number { what: "a percentage", range: 0..=400 },

@@ -54,11 +54,12 @@ const ALWAYS_OWN: u64 = MAPPING_GRANULE / 2;
 const LARGEST_GAP: u64 = 1 << 30;
 
 /// Bytes of addresses for buffers with redzones, on a device with so much memory:
-/// all of them have shadow memory in the end, which so takes one percent of the
-/// device's at most.
+/// all of them have shadow memory in the end, which so takes [`Encoding::most_percent`]
+/// of the device's at most.
 fn span(encoding: Encoding, total: u64) -> u64 {
     let covered = u64::from(SHADOW_PIECES) << encoding.piece_shift();
-    let wanted = (total / 100).saturating_mul(encoding.block());
+    let most = (total / 100).saturating_mul(encoding.most_percent());
+    let wanted = most.saturating_mul(encoding.block());
     let piece = 1 << encoding.piece_shift();
     wanted
         .next_multiple_of(piece)

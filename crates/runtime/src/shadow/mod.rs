@@ -26,7 +26,7 @@ use heap::shadow::{ALIGNMENT, RedzoneRule, Run, run_of, runs};
 use heap::{Owner, Redzones};
 use model::layout::placed::is_placed;
 use model::layout::shadow::{Encoding, SHADOW_PIECES};
-use model::{AllocationKind, BareReason, DeviceAddress, Extent, ShadowCoverage};
+use model::{AllocationKind, BareReason, DeviceAddress, Extent, ShadowCoverage, ShadowLoads};
 use parking_lot::Mutex;
 use poisoned::Poisoned;
 use std::collections::BTreeMap;
@@ -54,6 +54,7 @@ pub struct Shadow {
     metadata: Arc<Metadata>,
     /// The encoding, if there is to be shadow memory.
     encoding: Option<Encoding>,
+    loads: ShadowLoads,
     rule: RedzoneRule,
     turn: Turn,
     state: Mutex<State>,
@@ -129,6 +130,7 @@ impl Shadow {
         };
         Arc::new(Shadow {
             encoding: is_wanted.then_some(settings.shadow_encoding),
+            loads: settings.shadow_loads,
             rule,
             env: below.env,
             memory: below.memory,
@@ -365,10 +367,14 @@ impl Shadow {
 
     fn write(&self, encoding: Encoding, changes: &[Change]) -> Result<(), String> {
         self.metadata.attach()?;
+        let text = |error: DriverError| error.to_string();
+        if self.loads != ShadowLoads::Auto {
+            // Then no bounds are passed, which could decide in place of shadow memory.
+            self.metadata.note_poison().map_err(text)?;
+        }
         if self.failed.load(Ordering::Acquire) {
             return Ok(());
         }
-        let text = |error: DriverError| error.to_string();
         for change in changes {
             let placed = match change {
                 Change::Buffer(placed) | Change::Freed(placed) | Change::Gone(placed) => placed,
@@ -441,7 +447,7 @@ impl Shadow {
             }
             return Ok(true);
         }
-        let Some(new) = old.grown(&pieces).filter(|_| grow) else {
+        let Some(new) = old.grown(encoding, &pieces).filter(|_| grow) else {
             return Ok(false);
         };
         let driver = self.env.driver();
@@ -456,8 +462,16 @@ impl Shadow {
         state.window = new;
         let words = state.count_pieces(encoding);
         drop(state);
-        self.metadata.set_shadow_window(words)?;
+        self.set_covered(words)?;
         Ok(true)
+    }
+
+    /// Tells kernels which units are covered.
+    fn set_covered(&self, words: [u64; 2]) -> Result<(), DriverError> {
+        match self.loads {
+            ShadowLoads::Never => Ok(()),
+            _ => self.metadata.set_shadow_window(words),
+        }
     }
 
     /// Makes sure that placed allocations have shadow memory up to a piece.
@@ -485,7 +499,7 @@ impl Shadow {
             state.own = piece + 1;
             let words = state.count_pieces(encoding);
             drop(state);
-            self.metadata.set_shadow_window(words)?;
+            self.set_covered(words)?;
         }
         Ok(true)
     }

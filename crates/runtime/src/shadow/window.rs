@@ -6,7 +6,7 @@
 //! by side from their first address on: of them a number says it all.)
 
 use model::layout::shadow::{
-    ADDRESS_BITS, Encoding, SHADOW_BASE, SHADOW_GRANULE, SHADOW_PIECES, UNIT,
+    Encoding, SHADOW_BASE, SHADOW_GRANULE, SHADOW_PIECES, UNIT,
 };
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -64,9 +64,9 @@ impl Window {
     }
 
     /// The window with these pieces, too; `None` if it would be too large.
-    pub fn grown(&self, pieces: &RangeInclusive<u64>) -> Option<Window> {
+    pub fn grown(&self, encoding: Encoding, pieces: &RangeInclusive<u64>) -> Option<Window> {
         let (start, end) = (*pieces.start(), *pieces.end() + 1);
-        if end > 1 << (ADDRESS_BITS - Encoding::Block128.piece_shift()) {
+        if end > encoding.all_pieces() {
             return None;
         }
         let own = match self.pieces {
@@ -100,7 +100,7 @@ mod tests {
     fn it_grows_to_both_sides_and_is_sparing() {
         let window = Window::default();
         assert!(!window.covers(&(0..=0)));
-        let one = window.grown(&(1000..=1000)).unwrap();
+        let one = window.grown(Encoding::Block256, &(1000..=1000)).unwrap();
         assert_eq!((one.first, one.pieces), (1000, 1));
         let units = 1 << 13;
         assert_eq!(
@@ -108,12 +108,16 @@ mod tests {
             (1000 * units) | ((units - 1) << 32)
         );
         assert_eq!(window.words(Encoding::Block128), 0);
-        let more = one.grown(&(990..=991)).unwrap();
+        let more = one.grown(Encoding::Block256, &(990..=991)).unwrap();
         assert!(more.covers(&(990..=1000)) && !more.covers(&(989..=990)));
         assert_eq!(more.beyond(&one), (990..1000).collect());
-        assert_eq!(more.grown(&(5000..=5000)), None);
-        assert!(more.grown(&(1020..=1020)).is_some());
-        assert_eq!(window.grown(&(1 << 20..=1 << 20)), None);
+        assert_eq!(more.grown(Encoding::Block256, &(5000..=5000)), None);
+        assert!(more.grown(Encoding::Block256, &(1020..=1020)).is_some());
+        for encoding in Encoding::ALL {
+            let last = encoding.all_pieces() - 1;
+            assert!(window.grown(encoding, &(last..=last)).is_some());
+            assert_eq!(window.grown(encoding, &(last..=last + 1)), None);
+        }
     }
 
     #[test]
