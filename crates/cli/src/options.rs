@@ -177,7 +177,8 @@ pub struct InstrumentOptions {
 }
 
 fn encoding(text: &str) -> Result<Encoding, String> {
-    text.parse().map_err(|()| "expected 8, 128 or 256".to_owned())
+    text.parse()
+        .map_err(|()| "expected 8, 128 or 256".to_owned())
 }
 
 /// Passes from PTX to PTX.

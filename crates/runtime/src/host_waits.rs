@@ -43,10 +43,7 @@ impl HostWaits {
         below
             .memory
             .complete_frees(|pending| pending.stream == stream);
-        below
-            .launches
-            .recent()
-            .over(|launch| launch.stream == stream);
+        below.launches.recent().over(|_, of| of == stream);
         below.streams.ordered(Ordering::HostWaited(stream));
         below.protections.each(|one| one.waited(Some(stream)));
     }
@@ -57,7 +54,7 @@ impl HostWaits {
         let context = self.below.env.driver().current_context();
         let legacy = StreamName::Legacy { context };
         let recent = self.below.launches.recent();
-        recent.over(|launch| launch.stream == legacy);
+        recent.over(|_, of| of == legacy);
     }
 
     /// The program has waited for all that was put into the streams of a
@@ -67,10 +64,7 @@ impl HostWaits {
         below
             .memory
             .complete_frees(|pending| pending.context == context);
-        below
-            .launches
-            .recent()
-            .over(|launch| launch.context == context);
+        below.launches.recent().over(|of, _| of == context);
         below.streams.ordered(Ordering::Everything);
         below.memory.settle_parts(context);
         below.protections.each(|one| one.waited(None));

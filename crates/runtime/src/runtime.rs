@@ -513,7 +513,7 @@ impl Runtime {
             self.failures.context_gone(context);
             self.deep_stacks.context_gone(context);
             let recent = self.launches.recent();
-            recent.over(|launch| launch.context == context);
+            recent.over(|of, _| of == context);
             self.metadata.forget_heap_of(context);
         }
         self.metadata.doubt();

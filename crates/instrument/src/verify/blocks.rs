@@ -591,7 +591,9 @@ mod tests {
         assert!(!Blocks::Two.fits(large, 0, 258, (1, 0)));
         let small = Encoding::Block8;
         assert!(Blocks::Two.fits(small, 0, 16, (8, 0)) && Blocks::Two.fits(small, 0, 16, (16, 0)));
-        assert!(!Blocks::Two.fits(small, 0, 16, (4, 0)) && !Blocks::Two.fits(small, 4, 16, (16, 0)));
+        assert!(
+            !Blocks::Two.fits(small, 0, 16, (4, 0)) && !Blocks::Two.fits(small, 4, 16, (16, 0))
+        );
         assert!(!may_end_first(large, 0, 4, (4, 0)));
         assert!(may_end_first(large, 0, 1, (1, 0)));
         assert!(may_end_first(large, -3, 4, (4, 0)));

@@ -98,6 +98,11 @@ impl Checks {
     /// What is known, with all that the threads have launched before.
     fn up_to_date(&self, launches: &Launches) -> MutexGuard<'_, State> {
         launches.settle();
+        self.settled(launches)
+    }
+
+    /// What is known, with all that was settled before.
+    fn settled(&self, launches: &Launches) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         // Under the lock: what another thread takes over is then there, too.
         launches.take_handed(|listed| state.take_over(self, listed));
@@ -225,7 +230,8 @@ impl Canaries {
     /// Launches of the calling thread were settled that are to be followed by checks,
     /// the last of them in this stream.
     pub(super) fn settled(&self, name: StreamName, now: Instant) {
-        let due = self.checks.up_to_date(&self.launches).due(self, name, now);
+        // (The lists of other threads wait until a check is made.)
+        let due = self.checks.settled(&self.launches).due(self, name, now);
         if let Some((name, pending)) = due {
             self.verify(Some(name), pending, false, now);
             self.records.expect();

@@ -40,7 +40,7 @@ pub(crate) struct Launched {
 pub(super) struct Gathered {
     /// The place of the first in the order; the others follow it.
     pub first: u64,
-    pub listed: Listed,
+    pub listed: Arc<Listed>,
 }
 
 impl Gathered {

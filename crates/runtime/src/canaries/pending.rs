@@ -136,7 +136,7 @@ impl State {
     }
 
     /// Takes over launches that were made one after the other.
-    pub fn take_over(&mut self, checks: &Checks, listed: Listed) {
+    pub fn take_over(&mut self, checks: &Checks, listed: Arc<Listed>) {
         let count = listed.len() as u64;
         let pending = self.pending_in(listed.begun);
         pending.launches += count;

@@ -208,16 +208,23 @@ impl Counts {
     /// Counts a launch.
     #[inline]
     pub fn count(&self, counted: Counted) {
+        self.count_all(counted, 1);
+    }
+
+    /// Counts so many launches.
+    #[inline]
+    pub fn count_all(&self, counted: Counted, launches: u64) {
+        let more = |count: &AtomicU64| count.fetch_add(launches, Ordering::Relaxed);
         match counted {
-            Counted::Proved => self.proved(),
-            Counted::Checked => self.checked(),
-            Counted::Residual => self.residual(),
-            Counted::Unchecked(reason) => self.unchecked(reason),
+            Counted::Proved => more(&self.proved),
+            Counted::Checked => more(&self.checked),
+            Counted::Residual => more(&self.residual),
+            Counted::Unchecked(reason) => more(&self.unchecked[reason.index()]),
             Counted::Verified(reason) => {
-                self.unchecked(reason);
-                self.verified();
+                more(&self.unchecked[reason.index()]);
+                more(&self.verified)
             }
-        }
+        };
     }
 
     /// Takes one launch back: it went another way after all, or never ran.
@@ -240,7 +247,7 @@ impl Counts {
         }
     }
 
-    fn add_to(&self, coverage: &mut KernelCoverage) {
+    pub fn add_to(&self, coverage: &mut KernelCoverage) {
         coverage.proved += self.are_proved();
         let residual = self.residual.load(Ordering::Relaxed);
         coverage.checked += self.checked.load(Ordering::Relaxed) + residual;

@@ -105,7 +105,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::functions::tests::function;
-    use crate::launches::list::{KERNELS, MOST};
+    use crate::launches::list::{AGE, KERNELS, MOST};
     use crate::launches::thread_cache::{Made, undecided};
     use crate::moment::of_one_test::ends_moments_alone;
     use crate::streams::{StreamName, Where};
@@ -162,7 +162,7 @@ mod tests {
         }
         assert!(make(&ledger, &settled, 5, fast));
         assert_eq!(settled.lock().len(), 1 + MOST);
-        ledger.own(|list| list.was_full(start, start + Duration::from_millis(1) * MOST as u32));
+        ledger.own(|list| list.was_full(start, start + AGE * MOST as u32));
         ledger.own(|list| assert_eq!(list.most, 1));
         ledger.own(|list| list.was_full(start, start));
         ledger.own(|list| assert_eq!(list.most as usize, MOST));

@@ -137,24 +137,16 @@ impl Launches {
         let Some(listed) = list.take(ordinals) else {
             return;
         };
-        let begun = listed.begun;
-        listed.each(|launch, function, counted| {
-            function.counts.count(counted);
-            self.recent.add(RecentLaunch {
-                function: function.handle,
-                context: begun.context,
-                stream: begun.target.name,
-                launch,
-                counted: Some(counted),
-            });
-        });
-        if begun.is_verified {
+        listed.count();
+        let listed = Arc::new(listed);
+        self.recent.add_list(listed.clone());
+        if listed.begun.is_verified {
             self.handed.lock().add(listed);
         }
     }
 
     /// Gives what was settled and is to be verified, each launch once, oldest first.
-    pub fn take_handed(&self, take: impl FnMut(Listed)) {
+    pub fn take_handed(&self, take: impl FnMut(Arc<Listed>)) {
         self.handed.lock().take(take);
     }
 

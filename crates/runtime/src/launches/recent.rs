@@ -1,15 +1,20 @@
 //! The newest launches: the kernels that could have been running when the
 //! device reports that one has failed.
 //!
-//! Every launch writes here, so a launch costs a few stores and no lock. A slot
-//! that is written while it is read may name a newer launch than it should:
-//! that one could have been running just as well.
+//! Every launch that is not listed writes here, so a launch costs a few stores and no
+//! lock. A slot that is written while it is read may name a newer launch than it should:
+//! that one could have been running just as well. Launches that were listed are kept as
+//! their lists.
 
+use super::list::Listed;
 use crate::functions::Counted;
 use crate::streams::StreamName;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Launches that are remembered.
+/// Launches that are remembered: of those that were listed, and of the others.
 const SLOTS: u64 = 256;
 /// Set in a slot's number when its launch is known to have ended.
 const OVER: u64 = 1 << 63;
@@ -50,6 +55,36 @@ pub(crate) struct Recent {
     /// All launches before this one are over.
     first: AtomicU64,
     slots: Box<[Slot]>,
+    lists: Mutex<Lists>,
+}
+
+/// Launches that were listed, none of which is over.
+#[derive(Default)]
+struct Lists {
+    /// With the number that the next launch had that was not listed.
+    all: VecDeque<(u64, Arc<Listed>)>,
+    /// Launches in these.
+    launches: usize,
+}
+
+impl Lists {
+    fn add(&mut self, before: u64, listed: Arc<Listed>) {
+        self.launches += listed.len();
+        self.all.push_back((before, listed));
+        // The newest ones stay, however they are divided.
+        while let Some((_, oldest)) = self.all.front()
+            && self.launches - oldest.len() >= SLOTS as usize
+        {
+            self.launches -= oldest.len();
+            self.all.pop_front();
+        }
+    }
+
+    /// Forgets the lists of which this is true.
+    fn forget(&mut self, which: impl Fn(&Listed) -> bool) {
+        self.all.retain(|(_, listed)| !which(listed));
+        self.launches = self.all.iter().map(|(_, listed)| listed.len()).sum();
+    }
 }
 
 impl Default for Recent {
@@ -58,6 +93,7 @@ impl Default for Recent {
             next: AtomicU64::new(0),
             first: AtomicU64::new(0),
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
+            lists: Mutex::default(),
         }
     }
 }
@@ -81,6 +117,12 @@ impl Recent {
         let counted = launch.counted.map_or(0, |counted| 1 + counted.code());
         slot.counted.store(counted, Ordering::Relaxed);
         slot.number.store(number + 1, Ordering::Release);
+    }
+
+    /// Launches were listed that were made since the lists before.
+    pub fn add_list(&self, listed: Arc<Listed>) {
+        let before = self.next.load(Ordering::Relaxed);
+        self.lists.lock().add(before, listed);
     }
 
     /// The numbers that may belong to launches which are not over.
@@ -110,13 +152,17 @@ impl Recent {
         })
     }
 
-    /// Launches that have ended, because the host has waited for them.
-    pub fn over(&self, which: impl Fn(&RecentLaunch) -> bool) {
+    /// Launches have ended, because the host has waited for their context or stream.
+    pub fn over(&self, which: impl Fn(u64, StreamName) -> bool) {
+        self.lists
+            .lock()
+            .forget(|listed| which(listed.begun.context, listed.begun.target.name));
+        let which = |launch: RecentLaunch| which(launch.context, launch.stream);
         let open = self.open();
         let mut first = open.start;
         for number in open {
             let slot = self.slot(number);
-            if self.read(number).is_some_and(|launch| which(&launch)) {
+            if self.read(number).is_some_and(which) {
                 // A newer launch may have taken the slot meanwhile.
                 let _ = slot.number.compare_exchange(
                     number + 1,
@@ -134,10 +180,32 @@ impl Recent {
 
     /// Launches of a context that may not have ended, oldest first.
     pub fn outstanding(&self, context: u64) -> Vec<RecentLaunch> {
-        self.open()
-            .filter_map(|number| self.read(number))
-            .filter(|launch| launch.context == context)
-            .collect()
+        let mut found: Vec<(u64, RecentLaunch)> = self
+            .open()
+            .filter_map(|number| Some((number, self.read(number)?)))
+            .filter(|(_, launch)| launch.context == context)
+            .collect();
+        // Those of lists come before the launch that was made next.
+        let mut all = Vec::new();
+        for (before, listed) in &self.lists.lock().all {
+            let begun = listed.begun;
+            if begun.context != context {
+                continue;
+            }
+            let from = found.partition_point(|(number, _)| number < before);
+            all.extend(found.drain(..from).map(|(_, launch)| launch));
+            listed.each(|launch, function, counted| {
+                all.push(RecentLaunch {
+                    function: function.handle,
+                    context,
+                    stream: begun.target.name,
+                    launch,
+                    counted: Some(counted),
+                });
+            });
+        }
+        all.extend(found.into_iter().map(|(_, launch)| launch));
+        all
     }
 }
 
@@ -164,7 +232,12 @@ fn unpacked([kind, handle]: [u64; 2], context: u64) -> StreamName {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::UncheckedReason;
+    use crate::functions::Function;
+    use crate::functions::tests::function;
+    use crate::launches::list::{Begun, List, Target};
+    use driver::SupportStream;
+    use model::{KernelCoverage, UncheckedReason};
+    use std::time::Instant;
 
     fn launch(function: u64, stream: StreamName) -> RecentLaunch {
         RecentLaunch {
@@ -193,9 +266,9 @@ mod tests {
         }
         assert_eq!(recent.outstanding(7), all);
         assert_eq!(recent.outstanding(8), []);
-        recent.over(|launch| launch.stream == StreamName::Legacy { context: 7 });
+        recent.over(|_, stream| stream == StreamName::Legacy { context: 7 });
         assert_eq!(recent.outstanding(7), [all[0], all[2]]);
-        recent.over(|launch| launch.context == 7);
+        recent.over(|context, _| context == 7);
         assert_eq!(recent.outstanding(7), []);
         assert!(recent.open().is_empty());
     }
@@ -209,5 +282,78 @@ mod tests {
         let kept = recent.outstanding(7);
         assert_eq!(kept.len() as u64, SLOTS);
         assert_eq!(kept[0].function, 2 * SLOTS);
+    }
+
+    /// A list of launches of these kernels, in a stream of context 7.
+    fn listed(kernels: &[&Arc<Function>], stream: u64) -> Arc<Listed> {
+        let mut list = List::default();
+        list.most = 100;
+        let begun = Begun {
+            target: Target {
+                name: StreamName::Made(stream),
+                stream: SupportStream::Program {
+                    handle: stream,
+                    per_thread: false,
+                },
+            },
+            context: 7,
+            since: Instant::now(),
+            is_verified: true,
+        };
+        for kernel in kernels {
+            let place = list.place_of(kernel, UncheckedReason::NoPtx).unwrap();
+            list.add(place, begun, |_| {});
+        }
+        Arc::new(list.take(|_| 1).unwrap())
+    }
+
+    #[test]
+    fn launches_of_lists_have_their_place_among_others() {
+        let recent = Recent::default();
+        let [one, two] = [1, 2].map(|handle| Arc::new(function(handle, "k", 1)));
+        let alone = |function| recent.add(launch(function, StreamName::Made(5)));
+        let outstanding = || {
+            let all = recent.outstanding(7);
+            all.iter().map(|launch| launch.function).collect::<Vec<_>>()
+        };
+        alone(10);
+        recent.add_list(listed(&[&one, &two, &one], 6));
+        alone(11);
+        recent.add_list(listed(&[&two], 5));
+        assert_eq!(outstanding(), [10, 1, 2, 1, 11, 2]);
+        assert_eq!(recent.outstanding(8), []);
+        recent.over(|_, stream| stream == StreamName::Made(5));
+        assert_eq!(outstanding(), [1, 2, 1]);
+        recent.over(|context, _| context == 7);
+        assert!(outstanding().is_empty());
+    }
+
+    #[test]
+    fn the_newest_lists_are_kept() {
+        let recent = Recent::default();
+        let kernel = Arc::new(function(1, "k", 1));
+        for _ in 0..100 {
+            recent.add_list(listed(&[&kernel; 7], 6));
+        }
+        let kept = recent.outstanding(7).len();
+        assert!(
+            (SLOTS as usize..SLOTS as usize + 7).contains(&kept),
+            "{kept}"
+        );
+    }
+
+    #[test]
+    fn each_launch_of_a_list_is_counted_once() {
+        let [one, two] = [1, 2].map(|handle| Arc::new(function(handle, "k", 1)));
+        let list = listed(&[&one, &two, &one, &one], 6);
+        for expected in [[3, 1], [6, 2]] {
+            list.count();
+            let counted = |function: &Arc<Function>| {
+                let mut coverage = KernelCoverage::default();
+                function.counts.add_to(&mut coverage);
+                coverage.verified
+            };
+            assert_eq!([&one, &two].map(counted), expected);
+        }
     }
 }

@@ -13,7 +13,7 @@ use model::UncheckedReason;
 use parking_lot::{Mutex, MutexGuard};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Places of a thread for kernels. (A step of training in PyTorch launches some fifty.)
@@ -45,7 +45,7 @@ const _: () = assert!(std::mem::offset_of!(ThreadCache, list) + 8 + List::COMPAR
 struct Slot {
     /// The program's handle; 0: it is free.
     handle: AtomicU64,
-    kernel: AtomicU32,
+    kernel: AtomicU16,
 }
 
 /// The kernels of a place.
@@ -58,7 +58,7 @@ impl Place {
             [const {
                 Slot {
                     handle: AtomicU64::new(0),
-                    kernel: AtomicU32::new(0),
+                    kernel: AtomicU16::new(0),
                 }
             }; WAYS],
         )
@@ -67,14 +67,14 @@ impl Place {
 
 impl Slot {
     #[inline(always)]
-    fn get(&self) -> (u64, u32) {
+    fn get(&self) -> (u64, u16) {
         (
             self.handle.load(Ordering::Relaxed),
             self.kernel.load(Ordering::Relaxed),
         )
     }
 
-    fn set(&self, (handle, kernel): (u64, u32)) {
+    fn set(&self, (handle, kernel): (u64, u16)) {
         self.handle.store(handle, Ordering::Relaxed);
         self.kernel.store(kernel, Ordering::Relaxed);
     }
@@ -195,7 +195,7 @@ impl ThreadCache {
     }
 
     #[inline(always)]
-    fn kernel(&self, handle: u64) -> Option<u32> {
+    fn kernel(&self, handle: u64) -> Option<u16> {
         let Place(slots) = &self.places[spread::place(handle, PLACES)];
         for slot in slots {
             let (its, kernel) = slot.get();
@@ -207,7 +207,7 @@ impl ThreadCache {
     }
 
     /// Notes where a kernel is found.
-    fn put(&self, handle: u64, kernel: u32) {
+    fn put(&self, handle: u64, kernel: u16) {
         let Place(slots) = &self.places[spread::place(handle, PLACES)];
         let its = slots.iter().position(|slot| slot.get().0 == handle);
         // The oldest is the last one.

@@ -5,9 +5,7 @@
 //! that than the buffers in it is refused. (Placed allocations lie elsewhere, side
 //! by side from their first address on: of them a number says it all.)
 
-use model::layout::shadow::{
-    Encoding, SHADOW_BASE, SHADOW_GRANULE, SHADOW_PIECES, UNIT,
-};
+use model::layout::shadow::{Encoding, SHADOW_BASE, SHADOW_GRANULE, SHADOW_PIECES, UNIT};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
