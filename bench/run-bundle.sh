@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|alone|opencl|bench|fence|isolation|soak|sharing|calls|protections|shadow|heap|host|canary|pages|planted|watch|compare|all]
+#   ./run [suite|alone|opencl|bench|fence|isolation|soak|sharing|calls|protections|shadow|shadow-study|heap|host|canary|pages|planted|watch|compare|all]
 #
 # `alone`, which is not part of `all`, runs the suite's programs under `shadow`
 # and under `pages` alone, for the tables.
@@ -103,6 +103,7 @@ bench isolation isolation isolation-gpu.json 570
 bench calls calls gpu-calls.json 120
 bench protections protections gpu-protections.json 240
 bench shadow shadow gpu-shadow.json 300
+bench shadow-study shadow-study gpu-shadow-study.json 240
 bench heap heap gpu-heap.json 120
 bench watch watch gpu-watch.json 240
 

@@ -20,6 +20,7 @@ mod planted;
 mod plots;
 mod protections;
 mod shadow;
+mod shadow_study;
 mod sharing;
 mod training;
 mod turns;
@@ -57,6 +58,8 @@ enum Bench {
     Protections(options::Options),
     /// What shadow memory costs.
     Shadow(options::Options),
+    /// What the parts of checks against shadow memory cost (GASan's figures).
+    ShadowStudy(options::Options),
     /// What canary scans cost in OpenCL programs.
     Opencl(opencl::OpenCl),
     /// What the guard costs, and how soon it detects a write.
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Bench::Planted(planted) => planted::measure(&planted),
         Bench::Protections(options) => protections::measure(&options),
         Bench::Shadow(options) => shadow::measure(&options),
+        Bench::ShadowStudy(options) => shadow_study::measure(&options),
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),
         Bench::Isolation(isolation) => isolation::measure(&isolation),

@@ -136,6 +136,9 @@ struct ForeignArguments {
     /// Measure with canaries and with the guard, too.
     #[arg(long)]
     also: bool,
+    /// Measure kernels under these protections in place of the default ones.
+    #[arg(long, value_name = "LIST")]
+    protect: Option<String>,
     /// Commit that is measured.
     #[arg(long, default_value = "")]
     commit: String,
@@ -236,6 +239,7 @@ fn run_foreign(arguments: ForeignArguments) -> Result<()> {
     let (pack, build_only) = (arguments.pack.clone(), arguments.build_only);
     let json = arguments.times.clone();
     let (rounds, also) = (arguments.rounds, arguments.also);
+    let protect = arguments.protect.clone();
     let commit = arguments.commit.clone();
     let python = arguments.python.clone();
     let options = arguments.options();
@@ -269,7 +273,8 @@ fn run_foreign(arguments: ForeignArguments) -> Result<()> {
     } else if let Some(json) = json {
         match options.api {
             case::Api::Cuda => {
-                let results = foreign::time(&options, rounds, also, commit, &print)?;
+                let results =
+                    foreign::time(&options, rounds, (also, protect.as_deref()), commit, &print)?;
                 println!("{:#?}", results.summary);
                 results.write(&json)?;
             }

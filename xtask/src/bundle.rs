@@ -119,7 +119,9 @@ fn bench(source: &str, output: PathBuf, extra: &[&str]) -> Job {
 /// The programs of the benches, but for those of tenants.
 fn benches(programs: &Path) -> Vec<Job> {
     let sources = root().join("suite/cases");
-    let plain = ["bench", "spaces", "host", "heap", "guard", "fence"];
+    let plain = [
+        "bench", "spaces", "memory", "host", "heap", "guard", "fence",
+    ];
     let mut jobs: Vec<Job> = plain
         .iter()
         .map(|name| bench(&format!("{name}.cu"), programs.join(name), &[]))

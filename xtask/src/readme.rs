@@ -112,6 +112,7 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "gpu-pages" => pages_table::gpu_pages(results)?,
         "gpu-planted" => planted_table::gpu_planted(results)?,
         "gpu-shadow" => shadow_table::gpu_shadow(results)?,
+        "gpu-shadow-study" => shadow_table::gpu_shadow_study(results)?,
         "gpu-heap" => gpu_heap(results)?,
         "suite-cpu" | "suite-gpu" => suite(results)?,
         "opencl-cpu" | "opencl-gpu" => scans(name, results)?,

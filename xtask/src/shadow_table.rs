@@ -1,4 +1,5 @@
-//! The tables of `gpu-shadow.json`: what checks against shadow memory cost, and its memory.
+//! The tables of `gpu-shadow.json`: what checks against shadow memory cost, and its memory;
+//! and of `gpu-shadow-study.json`: what their parts cost.
 
 use crate::readme::{number, rows};
 use anyhow::Result;
@@ -70,5 +71,48 @@ pub fn gpu_shadow(results: &Value) -> Result<String> {
          of addresses, those of redzones among them.",
         number(summary, "large_memory_percent")?
     );
+    Ok(out)
+}
+
+/// Columns of the study: their names in the results, and their heads.
+const STUDIED: [(&str, &str); 7] = [
+    ("blocks_8", "8 bytes"),
+    ("blocks_128", "128"),
+    ("blocks_256", "256"),
+    ("not_loaded_128", "128, not loaded"),
+    ("not_loaded_256", "256, not loaded"),
+    ("reads_256", "256, reads"),
+    ("writes_256", "256, writes"),
+];
+
+/// The table of what the parts of checks cost.
+///
+/// # Errors
+///
+/// A number is missing.
+pub fn gpu_shadow_study(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let heads: Vec<&str> = STUDIED.iter().map(|(_, head)| *head).collect();
+    let mut out = format!(
+        "| kernel | native, ms | {} |\n| --- | ---: |{}\n",
+        heads.join(" | "),
+        " ---: |".repeat(heads.len())
+    );
+    for of in ["kernels", "memory"] {
+        for row in rows(results)?.iter().filter(|row| row["of"] == of) {
+            let name = row["kernel"].as_str().unwrap_or_default();
+            let _ = write!(out, "| {name} | {:.3} |", number(row, "native_ms")?);
+            for (column, _) in STUDIED {
+                let _ = write!(out, " {:.2} |", number(row, column)?);
+            }
+            out.push('\n');
+        }
+        let _ = write!(out, "| **geometric mean** | |");
+        for (column, _) in STUDIED {
+            let mean = number(summary, &format!("{of}_{column}"))?;
+            let _ = write!(out, " **{mean:.3}** |");
+        }
+        out.push('\n');
+    }
     Ok(out)
 }

@@ -248,7 +248,8 @@ pub fn build_all(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<usi
 pub const SAMPLES: &str = "times.jsonl";
 
 /// Measures kernels, one round of all programs after the other; rounds of
-/// earlier calls count. What was measured so far is put together in the end.
+/// earlier calls count. What was measured so far is put together in the end. `also`: with
+/// [`times::ALSO`]; `protect`: under these protections in place of the default ones.
 ///
 /// # Errors
 ///
@@ -256,7 +257,7 @@ pub const SAMPLES: &str = "times.jsonl";
 pub fn time(
     options: &Options,
     rounds: usize,
-    also: bool,
+    (also, protect): (bool, Option<&str>),
     commit: String,
     print: &(dyn Fn(&str) + Sync),
 ) -> Result<times::ForeignResults> {
@@ -265,9 +266,15 @@ pub fn time(
     let mut samples = times::read(&path)?;
     let lines = Lines::open(path)?;
     let programs = selected(options)?;
-    let variants: Vec<_> = times::MEASURED
-        .iter()
-        .chain(times::ALSO.iter().filter(|_| also))
+    let protect: Vec<&str> = protect.map_or_else(Vec::new, |list| vec!["--protect", list]);
+    let measured = times::MEASURED.map(|(name, set)| match name {
+        times::NATIVE => (name, set.to_vec()),
+        _ => (name, [&protect[..], set].concat()),
+    });
+    let also = times::ALSO.iter().filter(|_| also);
+    let variants: Vec<(&str, Vec<&str>)> = measured
+        .into_iter()
+        .chain(also.map(|(name, set)| (*name, set.to_vec())))
         .collect();
     for round in 0..rounds {
         let left: Vec<&Program> = programs
@@ -300,7 +307,7 @@ pub fn time(
                 if known {
                     continue;
                 }
-                let variant = (*variant, *set);
+                let variant = (*variant, &set[..]);
                 let sample =
                     times::measure(&work.runner, program, &built, &arguments, variant, round)?;
                 said += &format!(" {} {:.1} s", sample.variant, sample.seconds);

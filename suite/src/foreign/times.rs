@@ -15,9 +15,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+/// The variant without checks.
+pub const NATIVE: &str = "native";
+
 /// What is measured: names and options of `ringfence run`.
 pub const MEASURED: [(&str, &[&str]); 3] = [
-    ("native", &["--no-check"]),
+    (NATIVE, &["--no-check"]),
     ("default", &[]),
     ("checked", &["--prove", "off"]),
 ];
