@@ -1,5 +1,7 @@
 // Loads and nothing else, from one level of memory each: what checks add where accesses
 // are as fast, or as slow, as they can be. (GASan's figures 9 and 11 are of such kernels.)
+// And one loop of a load and a store, of which the paper's simulation says that checks make
+// it faster (figure 14).
 #include "harness.h"
 
 __device__ float sum(float a, float b) { return a + b; }
@@ -34,8 +36,15 @@ template <bool first>
 __global__ void chase(void *const *start, long long *out, int steps) {
     void *const *at = start;
     for (int step = 0; step < steps; step++)
-        at = (void *const *)(first ? *at : __ldcg(at));
+        at = (void *const *)(first ? *at : (void *)__ldcg((const unsigned long long *)at));
     *out = at - start;
+}
+
+// Rows of few columns become columns: neighbouring threads share lines of the cache.
+__global__ void narrow_transpose(const float *in, float *out, int rows, int columns) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    for (int i = 0; i < columns; i++) out[(size_t)i * rows + row] = in[(size_t)row * columns + i];
 }
 
 static const int threads = 256, blocks = 132 * 4;
@@ -93,6 +102,14 @@ static void prepare_chase(Bench &bench, long long steps) {
     bench.launch = [=] { chase<first><<<1, 1>>>(in, out, (int)steps); };
 }
 
+static void prepare_narrow_transpose(Bench &bench, long long rows) {
+    const int columns = 34;
+    float *in = ones<float>(bench, rows * columns), *out = bench.allocate<float>(rows * columns);
+    bench.keep(out, rows * columns);
+    const int blocks = (int)((rows + threads - 1) / threads);
+    bench.launch = [=] { narrow_transpose<<<blocks, threads>>>(in, out, (int)rows, columns); };
+}
+
 static const Entry entries[] = {
     {"l1_bandwidth_32", 2000, 2, prepare_near<float>},
     {"l1_bandwidth_64", 2000, 2, prepare_near<double>},
@@ -105,6 +122,7 @@ static const Entry entries[] = {
     {"l1_latency", 1 << 16, 100, prepare_chase<true, 16 << 10>},
     {"l2_latency", 1 << 14, 100, prepare_chase<false, 8 << 20>},
     {"dram_latency", 1 << 13, 100, prepare_chase<false, 512 << 20>},
+    {"narrow_transpose", 4 << 20, 1000, prepare_narrow_transpose},
 };
 
 int main(int argc, char **argv) {

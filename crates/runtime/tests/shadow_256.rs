@@ -2,9 +2,10 @@
 
 mod support;
 
+use model::ShadowLoads;
 use model::layout::shadow::Encoding;
 
 #[test]
 fn loads_get_what_the_oracle_says() {
-    support::shadowed::loads_get_what_the_oracle_says(Encoding::Block256);
+    support::shadowed::loads_get_what_the_oracle_says(Encoding::Block256, ShadowLoads::Auto);
 }

@@ -1,10 +1,11 @@
-//! Shadow memory with blocks of 8 bytes. (A process has one encoding.)
+//! Shadow memory with blocks of 8 bytes. All checks ask it. (A process has one encoding.)
 
 mod support;
 
+use model::ShadowLoads;
 use model::layout::shadow::Encoding;
 
 #[test]
 fn loads_get_what_the_oracle_says() {
-    support::shadowed::loads_get_what_the_oracle_says(Encoding::Block8);
+    support::shadowed::loads_get_what_the_oracle_says(Encoding::Block8, ShadowLoads::Always);
 }
