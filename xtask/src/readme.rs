@@ -97,7 +97,7 @@ fn rewrite(text: &str, results: &Path) -> Result<String> {
 fn render(name: &str, results: &Value) -> Result<String> {
     let mut out = match name {
         "gpu-bounds" => gpu_bounds(results)?,
-        "gpu-foreign" => gpu_foreign(results)?,
+        "gpu-foreign" | "gpu-foreign-shadow" => gpu_foreign(results)?,
         "opencl-apps" | "opencl-apps-gpu" => opencl_apps(results)?,
         "gpu-protections" => gpu_protections(results)?,
         "gpu-watch" => gpu_watch(results)?,

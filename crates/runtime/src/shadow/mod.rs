@@ -372,6 +372,10 @@ impl Shadow {
             // Then no bounds are passed, which could decide in place of shadow memory.
             self.metadata.note_poison().map_err(text)?;
         }
+        if self.loads == ShadowLoads::Never {
+            let message = "checks load no shadow memory (--shadow-loads never), so they find nothing in global memory";
+            self.env.error(message, false);
+        }
         if self.failed.load(Ordering::Acquire) {
             return Ok(());
         }

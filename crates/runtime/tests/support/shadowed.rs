@@ -327,6 +327,8 @@ pub fn loads_get_what_the_oracle_says(encoding: Encoding, loads: ShadowLoads) {
     let has = |rule| findings.iter().any(|finding| finding.rule == rule);
     assert_eq!(has(Rule::GlobalOutOfBoundsRead), world.finds);
     assert_eq!(has(Rule::UseAfterFree), world.finds);
+    let log = std::fs::read_to_string(world.session.path().join("log")).unwrap();
+    assert_eq!(log.contains("--shadow-loads never"), !world.finds, "{log}");
     let known = [Rule::GlobalOutOfBoundsRead, Rule::UseAfterFree];
     assert!(findings.iter().all(|finding| known.contains(&finding.rule)));
     let coverage = world.runtime.ending().coverage();
