@@ -129,10 +129,19 @@ pub fn launch(
     runtime.synchronized();
 }
 
-/// What this process reported so far, by the session that it writes.
+/// What this process reported so far, by the session that it writes. It has said nothing
+/// else.
 pub fn findings(session: &Path) -> Vec<Finding> {
+    let (findings, said) = reported(session);
+    assert!(said.is_empty(), "{said:?}");
+    findings
+}
+
+/// What this process reported so far, by the session that it writes, and what else it has
+/// said.
+pub fn reported(session: &Path) -> (Vec<Finding>, Vec<String>) {
     let file = session.join(format!("{}.jsonl", std::process::id()));
     let mut processes = read_processes(&std::fs::read_to_string(file).unwrap());
-    assert!(processes[0].errors.is_empty(), "{:?}", processes[0].errors);
-    processes.remove(0).findings
+    let process = processes.remove(0);
+    (process.findings, process.errors)
 }
