@@ -432,7 +432,7 @@ mod tests {
     fn every_option_sets_what_the_setting_of_its_name_does() {
         let samples = [
             "7", "16", "64k", "cpu", "full", "watch", "fields", "device", "start", "off", "on", "",
-            "-1", "300", "128",
+            "-1", "300", "128", "always",
         ];
         for setting in Setting::all() {
             let name = setting.name;

@@ -61,14 +61,8 @@ impl Checked {
         none: Checked::NONE,
         all: Some(("all", Checked::ALL)),
         flags: flags!(
-            global,
-            shared,
-            local,
-            constant,
-            parameter,
-            fields,
-            no_reads = "no-reads",
-            no_writes = "no-writes"
+            global, shared, local, constant, parameter, fields;
+            less no_reads = "no-reads", no_writes = "no-writes"
         ),
     };
 }
@@ -107,7 +101,7 @@ mod tests {
             no_reads: true,
             ..Checked::ALL
         };
-        for list in ["all,no-reads", "no-reads, all"] {
+        for list in ["all,no-reads", "no-reads, all", "no-reads"] {
             assert_eq!(list.parse(), Ok(writes));
         }
         let text = Checked::FORM.text(&writes).unwrap();

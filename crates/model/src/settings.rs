@@ -432,8 +432,9 @@ mod tests {
     }
 
     /// Texts, of which each setting takes one that is not its default.
-    const SAMPLES: [&str; 11] = [
+    const SAMPLES: [&str; 12] = [
         "7", "64k", "cpu", "full", "watch", "fields", "device", "start", "off", "on", "128",
+        "always",
     ];
 
     #[test]

@@ -78,19 +78,28 @@ pub(crate) struct Flag<T: 'static> {
     pub name: &'static str,
     pub get: fn(&T) -> bool,
     pub set: fn(&mut T),
+    /// It takes something away: where only such are named, it is from everything.
+    pub lessens: bool,
 }
 
 /// The [`Flags`] of a struct's fields of type `bool`, which have their names, unless
-/// others are given.
+/// others are given; behind `less`, those that take something away.
 macro_rules! flags {
     (@name $field:ident) => { stringify!($field) };
     (@name $field:ident $name:literal) => { $name };
-    ($($field:ident $(= $name:literal)?),+) => {
-        &[$( $crate::settings::form::Flag {
+    (@flag $lessens:literal, $field:ident $($name:literal)?) => {
+        $crate::settings::form::Flag {
             name: $crate::settings::form::flags!(@name $field $($name)?),
             get: |value| value.$field,
             set: |value| value.$field = true,
-        } ),+]
+            lessens: $lessens,
+        }
+    };
+    ($($field:ident $(= $name:literal)?),+ $(; less $($less:ident $(= $word:literal)?),+)?) => {
+        &[
+            $( $crate::settings::form::flags!(@flag false, $field $($name)?) ),+
+            $(, $( $crate::settings::form::flags!(@flag true, $less $($word)?) ),+ )?
+        ]
     };
 }
 pub(crate) use flags;
@@ -106,15 +115,19 @@ impl<T: Copy + PartialEq> Form<T> for Flags<T> {
     }
 
     fn parse(&self, text: &str) -> Option<T> {
-        let names = || text.split(',').map(str::trim);
+        let is_all = |name: &str| self.all.as_ref().is_some_and(|(all, _)| *all == name);
+        let (all, names): (Vec<&str>, Vec<&str>) = text
+            .split(',')
+            .map(str::trim)
+            .partition(|name| is_all(name));
+        let flag = |name: &&str| self.flags.iter().find(|flag| flag.name == *name);
+        let flags: Vec<&Flag<T>> = names.iter().map(flag).collect::<Option<_>>()?;
+        let is_less = !all.is_empty() || flags.iter().all(|flag| flag.lessens);
         let mut value = match &self.all {
-            Some((all, everything)) if names().any(|name| name == *all) => *everything,
+            Some((_, everything)) if is_less => *everything,
             _ => self.none,
         };
-        let is_all = |name: &str| self.all.as_ref().is_some_and(|(all, _)| *all == name);
-        for name in names().filter(|name| !is_all(name)) {
-            (self.flags.iter().find(|flag| flag.name == name)?.set)(&mut value);
-        }
+        flags.iter().for_each(|flag| (flag.set)(&mut value));
         Some(value)
     }
 
