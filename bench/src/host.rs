@@ -69,6 +69,9 @@ struct Row {
     ratio: f64,
     ratio_low: f64,
     ratio_high: f64,
+    /// Its standard error, by what pairs of processes differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ratio_error: Option<f64>,
     /// The defaults to `--prove off`.
     #[serde(skip_serializing_if = "Option::is_none")]
     to_checked: Option<f64>,
@@ -76,12 +79,12 @@ struct Row {
 
 impl Row {
     /// Of turns in which native comes first, then the defaults, then
-    /// `--prove off`, if that is measured.
+    /// `--prove off`, if that is measured; of so many processes of each variant.
     fn of<T>(
         what: String,
         unit: &'static str,
         rounds: &Rounds<T>,
-        variants: usize,
+        (variants, processes): (usize, usize),
         time: impl Fn(&T) -> f64 + Copy,
     ) -> Result<Row> {
         let ratios = rounds.ratios(1, 0, time);
@@ -103,6 +106,7 @@ impl Row {
             ratio: quantile(0.5)?,
             ratio_low: quantile(0.25)?,
             ratio_high: quantile(0.75)?,
+            ratio_error: rounds.ratio_error(1, 0, processes, time).map(round),
             to_checked: to_checked
                 .and_then(|mut ratios| median(&mut ratios))
                 .map(round),
@@ -150,7 +154,10 @@ pub fn measure(host: &Host) -> Result<()> {
             what.to_owned(),
             "us",
             &rounds,
-            variants.len(),
+            (
+                variants.len(),
+                options.rounds(host.processes) * options.rounds(host.starts),
+            ),
             |times| times[0],
         )?);
         show(rows.last());
@@ -217,7 +224,7 @@ fn torch(host: &Host, rows: &mut Vec<Row>) -> Result<()> {
             format!("torch_{kind}"),
             "ms",
             &rounds,
-            variants.len(),
+            (variants.len(), processes * host.training.starts(options)),
             |times| times.get(index).copied().unwrap_or(f64::NAN),
         )?);
         show(rows.last());

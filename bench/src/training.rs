@@ -39,6 +39,11 @@ struct Trained {
 }
 
 impl Training {
+    /// How often PyTorch is started anew.
+    pub fn starts(&self, options: &Options) -> usize {
+        options.rounds(self.python_starts)
+    }
+
     /// Milliseconds of a step of each kind, of variants of which so many processes take
     /// turns; `None` if PyTorch is not to be measured.
     ///
@@ -58,7 +63,7 @@ impl Training {
         let program = python.to_str().context("the path of Python is no text")?;
         let rounds = side_by_side(
             variants.len() * processes,
-            options.rounds(self.python_starts),
+            self.starts(options),
             options.rounds(self.python_turns),
             On::OneCoreATurn,
             |process| {

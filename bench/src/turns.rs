@@ -273,6 +273,36 @@ impl<T> Rounds<T> {
         ratios
     }
 
+    /// The standard error of what one variant has for one of another, where the rounds are
+    /// those of so many pairs of processes, one pair after the other: two processes of
+    /// one variant differ more than the median of many turns says. `None` for a single
+    /// pair.
+    pub fn ratio_error(
+        &self,
+        variant: usize,
+        to: usize,
+        pairs: usize,
+        number: impl Fn(&T) -> f64,
+    ) -> Option<f64> {
+        let (these, those) = (self.of(variant), self.of(to));
+        let turns = (these.len() / pairs.max(1)).max(1);
+        let medians: Vec<f64> = these
+            .chunks_exact(turns)
+            .zip(those.chunks_exact(turns))
+            .filter_map(|(these, those)| {
+                let ratios = these.iter().zip(those).map(|(a, b)| number(a) / number(b));
+                median(&mut ratios.collect::<Vec<f64>>())
+            })
+            .collect();
+        let count = medians.len() as f64;
+        if count < 2.0 {
+            return None;
+        }
+        let mean = medians.iter().sum::<f64>() / count;
+        let squares: f64 = medians.iter().map(|median| (median - mean).powi(2)).sum();
+        Some((squares / (count - 1.0) / count).sqrt())
+    }
+
     /// Of several processes of each variant, measured as variants of their own in the
     /// order of the variants again and again: the rounds of the variants.
     pub fn folded(self, variants: usize) -> Rounds<T> {
@@ -363,6 +393,17 @@ mod tests {
         assert_eq!(folded.of(0), [0.0, 0.0, 2.0, 2.0]);
         assert_eq!(folded.of(1), [1.0, 1.0, 3.0, 3.0]);
         assert_eq!(folded.added(1, 0, |number| *number).unwrap(), 1.0);
+    }
+
+    #[test]
+    fn what_pairs_of_processes_differ_by_is_the_error() {
+        let folded = Rounds {
+            rounds: vec![vec![1.0; 6], vec![2.0, 2.0, 9.0, 3.0, 3.0, 0.1]],
+        };
+        let error = |pairs| folded.ratio_error(1, 0, pairs, |number| *number);
+        // Medians of 2 and 3.
+        assert_eq!(error(2), Some(0.5));
+        assert_eq!(error(1), None);
     }
 
     #[test]

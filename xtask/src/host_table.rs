@@ -44,9 +44,13 @@ pub(crate) fn gpu_host(results: &Value) -> Result<String> {
             }
             None => (default / native, "–".to_owned()),
         };
+        let ratio = match row["ratio_error"].as_f64() {
+            Some(error) => format!("{ratio:.3} ± {error:.3}"),
+            None => format!("{ratio:.2}"),
+        };
         let _ = writeln!(
             out,
-            "| {words} | {native:.2} {unit} | {default:.2} {unit} | {ratio:.2} | {between} |",
+            "| {words} | {native:.2} {unit} | {default:.2} {unit} | {ratio} | {between} |",
         );
     }
     Ok(out)
@@ -66,6 +70,8 @@ mod tests {
         let expected =
             "| a launch that was seen before | 4.00 µs | 5.00 µs | 1.24 | 1.20 and 1.30 |";
         assert!(table.contains(expected), "{table}");
+        results["rows"][0]["ratio_error"] = 0.0071.into();
+        assert!(gpu_host(&results).unwrap().contains("| 1.240 ± 0.007 |"));
         results["rows"][0]["what"] = "something else".into();
         assert!(gpu_host(&results).is_err());
     }
