@@ -126,6 +126,7 @@ pub fn build(place: &Place<'_>, program: &Program) -> Result<Result<Built, Strin
         return Ok(Ok(built));
     }
     copy_program(place.root, program, &own)?;
+    super::inputs::make(program, &folder)?;
     let scratch = own.join("tmp");
     std::fs::create_dir_all(&scratch)?;
     let mut command = match program.api {

@@ -10,6 +10,7 @@ pub mod build;
 pub mod collection;
 pub mod commands;
 pub mod conformance;
+pub mod inputs;
 pub mod makefile;
 pub mod output;
 pub mod pack;

@@ -4,7 +4,7 @@
 //! is needed there.
 
 use super::collection::{self, Program};
-use super::{Options, build};
+use super::{Options, build, inputs};
 use anyhow::{Context, Result};
 use std::path::Path;
 
@@ -81,7 +81,7 @@ fn is_self_contained(root: &Path, program: &Program) -> bool {
             let value = argument.rsplit('=').next().unwrap_or(argument);
             let is_path =
                 value.parse::<f64>().is_err() && (value.contains('/') || value.contains('.'));
-            !is_path || folder.join(value).exists()
+            !is_path || folder.join(value).exists() || inputs::is_known(program, value)
         })
 }
 
