@@ -371,6 +371,13 @@ fn program(
         built.flags.retain(|flag| flag != "-Xcompiler");
     }
     built.sources.retain(|source| path.join(source).is_file());
+    if built.sources.is_empty()
+        && let Some(bytes) = read("CMakeLists.txt")
+    {
+        // Of a Makefile that names objects.
+        built.sources = by_cmake(&text(bytes)).sources;
+        built.sources.retain(|source| path.join(source).is_file());
+    }
     if built.sources.is_empty() {
         built.sources = sources_in(&path)?;
     }
@@ -592,7 +599,9 @@ fn command_arguments<'a>(commands: impl Iterator<Item = &'a str>) -> Vec<String>
 
 fn by_cmake(text: &str) -> Built {
     let mut built = Built::default();
-    if let Some(words) = call(text, "add_executable") {
+    // (The second is HeCBench's own.)
+    let made = call(text, "add_executable").or_else(|| call(text, "add_hecbench_benchmark"));
+    if let Some(words) = made {
         built.sources = words.into_iter().filter(|word| is_source(word)).collect();
     }
     for word in call(text, "target_link_libraries").unwrap_or_default() {
@@ -688,8 +697,17 @@ mod tests {
             "source = main.cu\nrun:\n\t$(LAUNCHER) ./main 64 100\n",
         );
         write("src/x-sycl/main.cpp", "");
+        write("src/y-cuda/main.cu", "");
+        write("src/y-cuda/part/more.cu", "");
+        write("src/y-cuda/other.cu", "");
+        write("src/y-cuda/Makefile", "main: main.o part/more.o\n");
+        write(
+            "src/y-cuda/CMakeLists.txt",
+            "add_hecbench_benchmark(\n NAME y SOURCES main.cu part/more.cu CATEGORIES other\n)\n",
+        );
         let programs = read(root.path(), Api::Cuda).unwrap();
-        assert_eq!(programs.len(), 1);
+        assert_eq!(programs.len(), 2);
+        assert_eq!(programs[1].sources, ["main.cu", "part/more.cu"]);
         assert_eq!(programs[0].arguments, ["64", "100"]);
         assert_eq!(programs[0].repeats, Some(1));
         assert_eq!(api_of(root.path()), Api::Cuda);
