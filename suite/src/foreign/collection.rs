@@ -370,17 +370,7 @@ fn program(
         // Words for nvcc.
         built.flags.retain(|flag| flag != "-Xcompiler");
     }
-    built.sources.retain(|source| path.join(source).is_file());
-    if built.sources.is_empty()
-        && let Some(bytes) = read("CMakeLists.txt")
-    {
-        // Of a Makefile that names objects.
-        built.sources = by_cmake(&text(bytes)).sources;
-        built.sources.retain(|source| path.join(source).is_file());
-    }
-    if built.sources.is_empty() {
-        built.sources = sources_in(&path)?;
-    }
+    built.sources = sources_of(&path, built.sources)?;
     // Without a kernel there is nothing for Ringfence to do.
     let has_kernels = match layout.api {
         Api::Cuda => built.sources.iter().any(|source| source.ends_with(".cu")),
@@ -468,6 +458,26 @@ struct Built {
     sources: Vec<String>,
     flags: Vec<String>,
     arguments: Vec<String>,
+}
+
+/// The sources of a program: those of its build file that are there, or of its
+/// CMakeLists.txt, if a Makefile names objects; else all in its folder.
+fn sources_of(folder: &Path, named: Vec<String>) -> Result<Vec<String>> {
+    let there = |named: Vec<String>| -> Option<Vec<String>> {
+        let sources: Vec<String> = named
+            .into_iter()
+            .filter(|source| folder.join(source).is_file())
+            .collect();
+        (!sources.is_empty()).then_some(sources)
+    };
+    let by_cmake = || {
+        let bytes = std::fs::read(folder.join("CMakeLists.txt")).ok()?;
+        there(by_cmake(&String::from_utf8_lossy(&bytes)).sources)
+    };
+    match there(named).or_else(by_cmake) {
+        Some(sources) => Ok(sources),
+        None => sources_in(folder),
+    }
 }
 
 /// The sources of a folder, where nothing says which belong to the program.
