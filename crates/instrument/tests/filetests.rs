@@ -8,7 +8,8 @@
 //! * `// ENTRY: description` all entries, likewise.
 //! * `// SHADOW: encoding` the checks are against shadow memory.
 //!
-//! `RINGFENCE_BLESS=1` rewrites the SITE and ENTRY lines.
+//! `RINGFENCE_BLESS=1` rewrites the SITE and ENTRY lines; the others are compared all the
+//! same.
 
 use crate::common;
 
@@ -208,7 +209,7 @@ fn filetests() {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        let source = std::fs::read_to_string(&path).expect("a readable file");
+        let mut source = std::fs::read_to_string(&path).expect("a readable file");
         let module = module_of(&source);
         if let Err(message) = common::assemble(&module) {
             wrong.push(format!("{name}: ptxas refuses the test itself:\n{message}"));
@@ -222,9 +223,8 @@ fn filetests() {
             None => common::instrument(&name, &module),
         };
         if bless {
-            let text = blessed(&source, &done);
-            std::fs::write(&path, text).expect("a written file");
-            continue;
+            source = blessed(&source, &done);
+            std::fs::write(&path, &source).expect("a written file");
         }
         wrong.extend(judge(&name, &source, &done));
         if let Err(message) = common::assemble(&done.text) {
