@@ -5,11 +5,11 @@
 //! of the table pay is nothing.
 
 use crate::options::Options;
-use crate::turns::{Runner, Variant, in_turn, kernel_lines, numbers};
-use anyhow::{Context, Result, ensure};
+use crate::turns::{KernelRatios, Runner, Variant, in_turn, kernel_lines, mean_of, numbers};
+use anyhow::{Result, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use suite::results::{geometric_mean, round};
+use suite::results::round;
 
 /// Flat numbers of `gpu-protections.json`.
 #[derive(Debug, Serialize)]
@@ -51,18 +51,6 @@ struct Summary {
     native_ordered_launch_us: f64,
     /// What Ringfence adds to that.
     ordered_launch_us: f64,
-}
-
-/// One kernel; times in milliseconds.
-#[derive(Debug, Serialize)]
-struct Row {
-    kernel: String,
-    size: u64,
-    native_ms: f64,
-    /// Kernel time over native, by what is checked; each column adds to those
-    /// before it.
-    #[serde(flatten)]
-    ratios: BTreeMap<&'static str, f64>,
 }
 
 /// All launches are checked: of what is named.
@@ -115,12 +103,6 @@ pub fn measure(options: &Options) -> Result<()> {
     rows.extend(bench.kernels("spaces", &SPACES)?);
     let kernels = rows.len();
     let fields = bench.kernels("fields", &FIELDS)?;
-    let mean = |rows: &[Row], name: &str| {
-        let ratios: Option<Vec<f64>> = rows.iter().map(|r| r.ratios.get(name).copied()).collect();
-        let mean = ratios.and_then(geometric_mean);
-        mean.map(round).context("a kernel took no time at all")
-    };
-
     let rounds = options.rounds(5);
     let allocations = in_turn(ALLOCATIONS.len(), rounds, |variant| {
         bench.host("allocate", ALLOCATIONS[variant])
@@ -135,13 +117,13 @@ pub fn measure(options: &Options) -> Result<()> {
     };
     let launch = |numbers: &BTreeMap<String, f64>| numbers["launch_us"];
     let summary = Summary {
-        global_geomean: mean(&rows, "global")?,
-        shared_geomean: mean(&rows, "shared")?,
-        local_geomean: mean(&rows, "local")?,
-        constant_geomean: mean(&rows, "constant")?,
+        global_geomean: mean_of(&rows, "global")?,
+        shared_geomean: mean_of(&rows, "shared")?,
+        local_geomean: mean_of(&rows, "local")?,
+        constant_geomean: mean_of(&rows, "constant")?,
         kernels,
-        whole_geomean: mean(&fields, "whole")?,
-        fields_geomean: mean(&fields, "fields")?,
+        whole_geomean: mean_of(&fields, "whole")?,
+        fields_geomean: mean_of(&fields, "fields")?,
         native_allocate_us: round(pair("small_us", 0)?),
         allocate_us: round(pair("small_us", 1)?),
         quarantine_allocate_us: round(pair("small_us", 2)?),
@@ -181,26 +163,15 @@ impl Bench<'_> {
 
     /// All kernels of a program, under all variants, the first of which is
     /// native.
-    fn kernels(&self, program: &str, variants: &[(&'static str, Variant<'_>)]) -> Result<Vec<Row>> {
+    fn kernels(
+        &self,
+        program: &str,
+        variants: &[(&'static str, Variant<'_>)],
+    ) -> Result<Vec<KernelRatios>> {
         let size = self.options.size();
         let rounds = in_turn(variants.len(), self.options.rounds(2), |variant| {
             kernel_lines(&self.runner.run(program, size, variants[variant].1)?)
         })?;
-        let rows = rounds.first().iter().enumerate().map(|(index, line)| {
-            let time = |variant| rounds.time(variant, index);
-            let native_ms = time(0)?;
-            let mut ratios = BTreeMap::new();
-            for (variant, (name, _)) in variants.iter().enumerate().skip(1) {
-                ratios.insert(*name, round(time(variant)? / native_ms));
-            }
-            println!("{:<16} native {native_ms:>9.4} ms  {ratios:?}", line.kernel);
-            Ok(Row {
-                kernel: line.kernel.clone(),
-                size: line.size,
-                native_ms,
-                ratios,
-            })
-        });
-        rows.collect()
+        rounds.kernels(variants)
     }
 }

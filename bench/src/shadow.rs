@@ -3,12 +3,15 @@
 //! (GASan, table 2); allocation.
 
 use crate::options::Options;
-use crate::turns::{MemoryLine, Variant, in_turn_within, kernel_lines, lines, numbers};
+use crate::turns::{
+    KernelRatios, MemoryLine, Variant, in_turn_within, kernel_lines, lines, mean_of, numbers,
+    ratios_of,
+};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use suite::results::{geometric_mean, round};
+use suite::results::round;
 
 /// Flat numbers of `gpu-shadow.json`.
 #[derive(Debug, Serialize)]
@@ -41,21 +44,10 @@ struct Summary {
     allocate_large_us: f64,
 }
 
-/// One kernel; times in milliseconds.
-#[derive(Debug, Serialize)]
-struct Kernel {
-    kernel: String,
-    size: u64,
-    native_ms: f64,
-    /// Kernel time over native, by variant.
-    #[serde(flatten)]
-    ratios: BTreeMap<&'static str, f64>,
-}
-
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Row {
-    Kernel(Kernel),
+    Kernel(KernelRatios),
     /// Buffers of one size: bytes of memory that each takes, natively and by the
     /// percentage of a redzone. (No kernel is launched meanwhile, before which shadow
     /// memory would be mapped.)
@@ -127,14 +119,7 @@ const ALLOCATIONS: [Variant<'static>; 2] = [
 pub fn measure(options: &Options) -> Result<()> {
     let mut rows = kernels(options, "bench")?;
     rows.extend(kernels(options, "spaces")?);
-    let ratios = |name: &str| -> Result<Vec<f64>> {
-        let ratios: Option<Vec<f64>> = rows.iter().map(|r| r.ratios.get(name).copied()).collect();
-        ratios.context("a variant was not measured")
-    };
-    let mean = |name: &str| {
-        let mean = geometric_mean(ratios(name)?);
-        mean.map(round).context("a kernel took no time at all")
-    };
+    let mean = |name: &str| mean_of(&rows, name);
     let allocations = in_turn_within(
         ALLOCATING,
         ALLOCATIONS.len(),
@@ -156,7 +141,7 @@ pub fn measure(options: &Options) -> Result<()> {
         checked_geomean: mean("checked")?,
         checked_128_geomean: mean("checked_128")?,
         bounds_checked_geomean: mean("bounds")?,
-        worst: ratios("checked")?.into_iter().fold(0.0, f64::max),
+        worst: ratios_of(&rows, "checked")?.into_iter().fold(0.0, f64::max),
         kernels: rows.len(),
         memory_percent: memory.0,
         redzone_percent: memory.1,
@@ -232,24 +217,10 @@ fn memory(options: &Options) -> Result<(f64, f64)> {
 }
 
 /// All kernels of a program, under all variants.
-fn kernels(options: &Options, program: &str) -> Result<Vec<Kernel>> {
+fn kernels(options: &Options, program: &str) -> Result<Vec<KernelRatios>> {
     let (runner, size) = (options.runner(), options.size());
     let rounds = in_turn_within(RUNNING, KERNELS.len(), options.rounds(3), |variant| {
         kernel_lines(&runner.run(program, size, KERNELS[variant].1)?)
     })?;
-    let rows = rounds.first().iter().enumerate().map(|(index, line)| {
-        let native_ms = rounds.time(0, index)?;
-        let mut ratios = BTreeMap::new();
-        for (variant, (name, _)) in KERNELS.iter().enumerate().skip(1) {
-            ratios.insert(*name, round(rounds.time(variant, index)? / native_ms));
-        }
-        println!("{:<16} native {native_ms:>9.4} ms  {ratios:?}", line.kernel);
-        Ok(Kernel {
-            kernel: line.kernel.clone(),
-            size: line.size,
-            native_ms,
-            ratios,
-        })
-    });
-    rows.collect()
+    rounds.kernels(&KERNELS)
 }

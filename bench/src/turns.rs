@@ -7,13 +7,13 @@
 //! round is not always on the same variant.
 
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use suite::process;
-use suite::results::median;
+use suite::results::{geometric_mean, median, round};
 
 /// How programs are started.
 pub struct Runner<'x> {
@@ -273,10 +273,10 @@ impl<T> Rounds<T> {
         ratios
     }
 
-    /// The standard error of what one variant has for one of another, where the rounds are
-    /// those of so many pairs of processes, one pair after the other: two processes of
-    /// one variant differ more than the median of many turns says. `None` for a single
-    /// pair.
+    /// The standard error of the ratio of one variant to another. The rounds are those of so
+    /// many pairs of processes, one pair after the other, and the error is that of the mean
+    /// over pairs: two processes of one variant differ by more than the turns of one pair
+    /// show. `None` for a single pair.
     pub fn ratio_error(
         &self,
         variant: usize,
@@ -335,7 +335,66 @@ impl<T> Rounds<T> {
     }
 }
 
+/// One kernel; times in milliseconds.
+#[derive(Debug, Serialize)]
+pub struct KernelRatios {
+    /// The kernel.
+    pub kernel: String,
+    /// Of the problem.
+    pub size: u64,
+    /// Median time of one launch, natively.
+    pub native_ms: f64,
+    /// Kernel time over native, by variant.
+    #[serde(flatten)]
+    pub ratios: BTreeMap<&'static str, f64>,
+}
+
+/// What kernels take over native under one variant.
+///
+/// # Errors
+///
+/// It was not measured.
+pub fn ratios_of(kernels: &[KernelRatios], variant: &str) -> Result<Vec<f64>> {
+    let ratios = kernels.iter().map(|kernel| kernel.ratios.get(variant));
+    let ratios: Option<Vec<f64>> = ratios.map(Option::<&f64>::copied).collect();
+    ratios.with_context(|| format!("{variant} was not measured"))
+}
+
+/// Their geometric mean.
+///
+/// # Errors
+///
+/// As [`ratios_of`]; or a kernel took no time at all.
+pub fn mean_of(kernels: &[KernelRatios], variant: &str) -> Result<f64> {
+    let mean = geometric_mean(ratios_of(kernels, variant)?);
+    mean.map(round).context("a kernel took no time at all")
+}
+
 impl Rounds<Vec<KernelLine>> {
+    /// Each kernel under all variants, of which the first one is native. Prints a line for
+    /// each.
+    ///
+    /// # Errors
+    ///
+    /// As [`Rounds::time`].
+    pub fn kernels(&self, variants: &[(&'static str, Variant<'_>)]) -> Result<Vec<KernelRatios>> {
+        let kernels = self.first().iter().enumerate().map(|(index, line)| {
+            let native_ms = self.time(0, index)?;
+            let mut ratios = BTreeMap::new();
+            for (variant, (name, _)) in variants.iter().enumerate().skip(1) {
+                ratios.insert(*name, round(self.time(variant, index)? / native_ms));
+            }
+            println!("{:<18} native {native_ms:>9.4} ms  {ratios:?}", line.kernel);
+            Ok(KernelRatios {
+                kernel: line.kernel.clone(),
+                size: line.size,
+                native_ms,
+                ratios,
+            })
+        });
+        kernels.collect()
+    }
+
     /// The kernels of the first round of the first variant, which is native.
     pub fn first(&self) -> &[KernelLine] {
         &self.rounds[0][0]
