@@ -50,9 +50,9 @@ __global__ void narrow_transpose(const float *in, float *out, int rows, int colu
 static const int threads = 256, blocks = 132 * 4;
 
 template <typename T>
-static T *ones(Bench &bench, long long n) {
+static T *zeros(Bench &bench, long long n) {
     T *in = bench.allocate<T>(n);
-    // (Any bits: sums of zeros are as fast as others.)
+    // (Sums of zeros are as fast as any others.)
     CHECK(cudaMemset(in, 0, n * sizeof(T)));
     return in;
 }
@@ -60,7 +60,7 @@ static T *ones(Bench &bench, long long n) {
 template <typename T>
 static void prepare_near(Bench &bench, long long rounds) {
     const int window = 8192 / sizeof(T);
-    T *in = ones<T>(bench, (long long)blocks * window);
+    T *in = zeros<T>(bench, (long long)blocks * window);
     T *out = bench.allocate<T>(blocks * threads);
     bench.keep(out, blocks * threads);
     bench.launch = [=] { near<T><<<blocks, threads>>>(in, out, window, (int)rounds); };
@@ -69,7 +69,7 @@ static void prepare_near(Bench &bench, long long rounds) {
 // `bytes` are read as often as it takes to read `total`.
 template <typename T>
 static void prepare_far(Bench &bench, long long bytes, long long total) {
-    T *in = ones<T>(bench, bytes / sizeof(T));
+    T *in = zeros<T>(bench, bytes / sizeof(T));
     T *out = bench.allocate<T>(blocks * threads);
     bench.keep(out, blocks * threads);
     const long long n = bytes / sizeof(T), rounds = std::max(1ll, total / bytes);
@@ -104,7 +104,7 @@ static void prepare_chase(Bench &bench, long long steps) {
 
 static void prepare_narrow_transpose(Bench &bench, long long rows) {
     const int columns = 34;
-    float *in = ones<float>(bench, rows * columns), *out = bench.allocate<float>(rows * columns);
+    float *in = zeros<float>(bench, rows * columns), *out = bench.allocate<float>(rows * columns);
     bench.keep(out, rows * columns);
     const int blocks = (int)((rows + threads - 1) / threads);
     bench.launch = [=] { narrow_transpose<<<blocks, threads>>>(in, out, (int)rows, columns); };

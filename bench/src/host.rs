@@ -69,7 +69,7 @@ struct Row {
     ratio: f64,
     ratio_low: f64,
     ratio_high: f64,
-    /// Its standard error, by what pairs of processes differ.
+    /// The standard error of the ratio, from the differences between pairs of processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     ratio_error: Option<f64>,
     /// The defaults to `--prove off`.

@@ -66,7 +66,7 @@ pub fn is_known(program: &Program, path: &str) -> bool {
 ///
 /// They cannot be written.
 pub fn make(program: &Program, folder: &Path) -> Result<()> {
-    // A list of files is not as it was where those files are not.
+    // All of them: one may be a list of the names of others.
     let is_missing = of(program).any(|input| !folder.join(input.path).exists());
     for input in of(program).filter(|_| is_missing) {
         let path = folder.join(input.path);

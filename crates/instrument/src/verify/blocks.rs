@@ -104,7 +104,7 @@ fn load(encoding: Encoding, address: &str, has_two: bool) -> String {
             0x7651
         ),
         Encoding::Block8 | Encoding::Block128 => {
-            let shift = encoding.block().ilog2();
+            let shift = encoding.shift();
             format!(
                 "and.b32 {HIGH}, {HIGH}, 65535; shf.r.wrap.b32 {UNIT}, {LOW}, {HIGH}, {shift}; \
                  shr.u32 {HIGH}, {HIGH}, {shift}; add.s32 {HIGH}, {HIGH}, {};",

@@ -218,8 +218,8 @@ settings! {
         Value("BYTES");
 
     /// When checks load shadow memory: auto, where the bounds of a pointer parameter do
-    /// not show that the access is inside; always; or never, by which nothing is found
-    /// and what the loads cost can be measured.
+    /// not show that the access is inside; always; or never, which finds nothing in global
+    /// memory and serves to measure what the loads cost.
     "shadow-loads" shadow_loads: ShadowLoads = ShadowLoads::Auto, Words(&[
         (ShadowLoads::Auto, &["auto"]), (ShadowLoads::Always, &["always"]),
         (ShadowLoads::Never, &["never"]),

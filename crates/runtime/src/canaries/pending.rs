@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 /// Measured on an H200: 2.5 to 3.3 µs, and 1.2 to 2.5 where it waits itself. The
 /// host's time for a check is measured as it runs: it counts where it is longer.
 const GAP: Duration = Duration::from_nanos(3300);
-/// How often the host's time for a check counts, with what it displaces from the caches.
-/// (Measured on two hosts with an H200: for each check, steps of training in PyTorch took 18
-/// and 44 µs longer, of which the host was in it for 12.)
+/// How many times the host's time for a check counts: a check also displaces the program's
+/// data and code from the caches, which costs the program time later. (Measured on two hosts
+/// with an H200: for each check, steps of training in PyTorch took 18 and 44 µs longer, of
+/// which the host was in it for 12.)
 const DISPLACED: u32 = 3;
 
 /// Slots to verify.
