@@ -26,6 +26,10 @@
         }                                                                      \
     } while (0)
 
+// (The runtime has them; their header is in no package that is needed otherwise.)
+extern "C" cudaError_t cudaProfilerStart();
+extern "C" cudaError_t cudaProfilerStop();
+
 // What a program may use in place of the runtime: where buffers come from, and
 // what is launched as a kernel of this name.
 struct Replaced {
@@ -105,6 +109,7 @@ struct Entry {
 struct Options {
     bool small = false;
     bool quick = false;
+    bool profile = false;  // one launch of each kernel, between calls that a profiler heeds
     int repetitions = 12;
     int warmup = 3;
     long long size = 0;
@@ -146,11 +151,13 @@ inline void measure(const Entry &entry, const Options &options) {
         for (int i = 0; i < options.repetitions; i++) {
             if (bench.reset) bench.reset();
             CHECK(cudaDeviceSynchronize());
+            if (options.profile) CHECK(cudaProfilerStart());
             CHECK(cudaEventRecord(start));
             bench.launch();
             CHECK(cudaEventRecord(stop));
             CHECK(cudaGetLastError());
             CHECK(cudaEventSynchronize(stop));
+            if (options.profile) CHECK(cudaProfilerStop());
             float ms = 0;
             CHECK(cudaEventElapsedTime(&ms, start, stop));
             times.push_back(ms);
@@ -182,6 +189,10 @@ inline int bench_main(int argc, char **argv, const Entry *entries, size_t count)
         else if (argument == "--quick") {
             options.quick = true;
             options.repetitions = options.warmup = 1;
+        } else if (argument == "--profile") {
+            options.profile = true;
+            options.repetitions = 1;
+            options.warmup = 0;
         } else if (argument == "--kernel")
             options.kernel = value();
         else if (argument == "--size")
@@ -192,7 +203,7 @@ inline int bench_main(int argc, char **argv, const Entry *entries, size_t count)
             options.warmup = std::atoi(value());
         else {
             std::fprintf(stderr,
-                         "usage: %s [--small] [--quick] [--kernel NAME] [--size N] [--repetitions N] [--warmup N]\n",
+                         "usage: %s [--small] [--quick] [--profile] [--kernel NAME] [--size N] [--repetitions N] [--warmup N]\n",
                          argv[0]);
             return 2;
         }
