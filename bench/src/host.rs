@@ -1,7 +1,7 @@
 //! What Ringfence adds to the host's time: launches, launches that differ in a
 //! scalar, allocations, and steps of training in PyTorch.
 
-use crate::live::{Live, On, side_by_side};
+use crate::live::{Length, Live, On, side_by_side};
 use crate::options::Options;
 use crate::training::{self, Training};
 use crate::turns::{Rounds, Variant};
@@ -24,6 +24,9 @@ pub struct Host {
     /// Turns of each process.
     #[arg(long, default_value_t = 25)]
     turns: usize,
+    /// Processes of each variant with PyTorch that take turns.
+    #[arg(long, default_value_t = 12)]
+    python_processes: usize,
     #[command(flatten)]
     training: Training,
 }
@@ -132,8 +135,7 @@ pub fn measure(host: &Host) -> Result<()> {
     for what in KINDS {
         let rounds = side_by_side(
             variants.len() * options.rounds(host.processes),
-            options.rounds(host.starts),
-            options.rounds(host.turns),
+            Length::of(options.rounds(host.starts), options.rounds(host.turns)),
             On::OneCoreATurn,
             |process| {
                 let runner = options.runner();
@@ -215,16 +217,17 @@ fn show(row: Option<&Row>) {
 fn torch(host: &Host, rows: &mut Vec<Row>) -> Result<()> {
     let options = &host.options;
     let variants = [Variant::Native, DEFAULT];
-    let processes = options.rounds(host.processes);
+    let processes = options.rounds(host.python_processes);
     let Some(rounds) = host.training.measure(options, processes, &variants)? else {
         return Ok(());
     };
+    let pairs = rounds.of(0).len() / host.training.turns(options).max(1);
     for (index, kind) in training::KINDS.iter().enumerate() {
         rows.push(Row::of(
             format!("torch_{kind}"),
             "ms",
             &rounds,
-            (variants.len(), processes * host.training.starts(options)),
+            (variants.len(), pairs),
             |times| times.get(index).copied().unwrap_or(f64::NAN),
         )?);
         show(rows.last());

@@ -115,13 +115,18 @@ impl Live {
         cores::stay(Pid::from_child(&self.child), core)
     }
 
+    /// Lets it end.
+    fn release(&mut self) {
+        drop(self.input.take());
+    }
+
     /// Lets it end, and waits for that.
     ///
     /// # Errors
     ///
     /// It fails.
     pub fn finish(mut self) -> Result<()> {
-        drop(self.input.take());
+        self.release();
         // Its output ends with it.
         while self.lines.recv_timeout(self.patience).is_ok() {}
         let start = Instant::now();
@@ -158,24 +163,50 @@ pub enum On {
     OneCoreATurn,
 }
 
-/// Times of variants that live side by side, `turns` of each, from each of
-/// `starts` sets of processes; one turn before these does not count.
-/// `start` starts a variant, `ready` waits until it has, and may check what all
-/// of them say.
+/// How long variants that live side by side are measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Length {
+    /// Sets of processes, one after the other.
+    pub starts: usize,
+    /// Turns of each process that count; one before these does not.
+    pub turns: usize,
+    /// No further set is started that would end later than this, if it took as long as
+    /// those before it.
+    pub within: Duration,
+}
+
+impl Length {
+    /// Whatever it takes.
+    pub fn of(starts: usize, turns: usize) -> Length {
+        Length {
+            starts,
+            turns,
+            within: Duration::MAX,
+        }
+    }
+}
+
+/// Times of variants that live side by side, from one set of processes after the other.
+/// `start` starts a variant, `ready` waits until it has, and may check what all of them
+/// say.
 ///
 /// # Errors
 ///
 /// A process fails.
 pub fn side_by_side(
     variants: usize,
-    starts: usize,
-    turns: usize,
+    length: Length,
     on: On,
     start: impl Fn(usize) -> Result<Live>,
     ready: impl Fn(&[Live]) -> Result<()>,
 ) -> Result<Rounds<Vec<f64>>> {
     let mut all = Rounds::default();
-    for _ in 0..starts {
+    let begin = Instant::now();
+    for started in 0..length.starts {
+        let next = u32::try_from(started + 1)?;
+        if started > 0 && begin.elapsed() * next / (next - 1) > length.within {
+            break;
+        }
         let mut processes = (0..variants).map(&start).collect::<Result<Vec<Live>>>()?;
         ready(&processes)?;
         let cores = match on {
@@ -183,16 +214,16 @@ pub fn side_by_side(
             On::OneCoreATurn => cores::usable()?,
         };
         let mut made = 0;
-        all.append(in_turn(variants, turns, |variant| {
+        all.append(in_turn(variants, length.turns, |variant| {
             if !cores.is_empty() {
                 processes[variant].stay_on(cores[made / variants % cores.len()])?;
             }
             made += 1;
             processes[variant].turn()
         })?);
-        for process in processes {
-            process.finish()?;
-        }
+        // All at once: PyTorch takes a second.
+        processes.iter_mut().for_each(Live::release);
+        processes.into_iter().try_for_each(Live::finish)?;
     }
     Ok(all)
 }
@@ -208,12 +239,14 @@ mod tests {
         )
     }
 
-    #[test]
-    fn turns_of_all_starts_are_put_together() {
-        let rounds = side_by_side(
+    fn turns_within(within: Duration) -> Rounds<Vec<f64>> {
+        side_by_side(
             2,
-            3,
-            4,
+            Length {
+                starts: 3,
+                turns: 4,
+                within,
+            },
             On::OneCoreATurn,
             |variant| {
                 let time = variant + 1;
@@ -228,10 +261,20 @@ mod tests {
                 Ok(())
             },
         )
-        .unwrap();
+        .unwrap()
+    }
+
+    #[test]
+    fn turns_of_all_starts_are_put_together() {
+        let rounds = turns_within(Duration::MAX);
         assert_eq!(rounds.of(0), vec![vec![1.0]; 12]);
         assert_eq!(rounds.of(1), vec![vec![2.0]; 12]);
         assert_eq!(rounds.ratios(1, 0, |times| times[0]), vec![2.0; 12]);
+    }
+
+    #[test]
+    fn no_start_begins_that_would_end_too_late() {
+        assert_eq!(turns_within(Duration::ZERO).of(0).len(), 4);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Steps of training in PyTorch, natively and under Ringfence side by side.
 
-use crate::live::{Live, On, side_by_side};
+use crate::live::{Length, Live, On, side_by_side};
 use crate::options::Options;
 use crate::turns::{Rounds, Variant};
 use anyhow::{Context, Result, ensure};
@@ -23,6 +23,10 @@ pub struct Training {
     /// Turns of each of these processes.
     #[arg(long, default_value_t = 40)]
     python_turns: usize,
+    /// Seconds after which PyTorch should have been measured: it is not started anew if
+    /// that would take longer.
+    #[arg(long, default_value_t = 240)]
+    python_seconds: u64,
 }
 
 /// Kinds of steps that the program makes, in the order of its times.
@@ -39,9 +43,9 @@ struct Trained {
 }
 
 impl Training {
-    /// How often PyTorch is started anew.
-    pub fn starts(&self, options: &Options) -> usize {
-        options.rounds(self.python_starts)
+    /// Turns of each process.
+    pub fn turns(&self, options: &Options) -> usize {
+        options.rounds(self.python_turns)
     }
 
     /// Milliseconds of a step of each kind, of variants of which so many processes take
@@ -63,8 +67,11 @@ impl Training {
         let program = python.to_str().context("the path of Python is no text")?;
         let rounds = side_by_side(
             variants.len() * processes,
-            self.starts(options),
-            options.rounds(self.python_turns),
+            Length {
+                starts: options.rounds(self.python_starts),
+                turns: self.turns(options),
+                within: Duration::from_secs(self.python_seconds),
+            },
             On::OneCoreATurn,
             |process| {
                 let mut command = runner.command(program, variants[process % variants.len()]);

@@ -4,7 +4,7 @@
 
 use super::Sharing;
 use super::host::{Host, Way};
-use crate::live::{Live, On, side_by_side};
+use crate::live::{Length, Live, On, side_by_side};
 use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 use suite::results::round;
@@ -57,8 +57,7 @@ pub fn measure(calls: &Calls) -> Result<()> {
         .collect::<Result<Vec<Host<'_>>>>()?;
     let rounds = side_by_side(
         ways.len(),
-        1,
-        calls.turns,
+        Length::of(1, calls.turns),
         // The manager answers from another one.
         On::AnyCore,
         |variant| {
