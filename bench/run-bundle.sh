@@ -119,7 +119,7 @@ host | pages | planted | bench | all)
     fi
     ;;
 esac
-bench host host gpu-host.json 420 "${steps[@]}"
+bench host host gpu-host.json 540 "${steps[@]}"
 bench pages pages gpu-pages.json 480 "${steps[@]}"
 bench canary canary gpu-canary.json 240
 [ ${#planted[@]} = 0 ] || bench planted planted gpu-planted.json 420 "${planted[@]}"
