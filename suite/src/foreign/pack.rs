@@ -58,7 +58,7 @@ pub fn pack(options: &Options, to: &Path) -> Result<Packed> {
 }
 
 /// Whether a program links to no third-party library, and the files that its
-/// arguments name exist.
+/// arguments name exist, unless it writes them.
 fn is_self_contained(root: &Path, program: &Program) -> bool {
     let known = [
         "-lm",
@@ -81,8 +81,16 @@ fn is_self_contained(root: &Path, program: &Program) -> bool {
             let value = argument.rsplit('=').next().unwrap_or(argument);
             let is_path =
                 value.parse::<f64>().is_err() && (value.contains('/') || value.contains('.'));
-            !is_path || folder.join(value).exists() || inputs::is_known(program, value)
+            !is_path
+                || folder.join(value).exists()
+                || inputs::is_known(program, value)
+                || is_output(value)
         })
+}
+
+/// Whether the name is one of a file that a program writes, in its own folder.
+fn is_output(path: &str) -> bool {
+    !path.contains('/') && (path.starts_with("output") || path.ends_with(".out"))
 }
 
 fn size(folder: &Path) -> Result<u64> {
@@ -126,7 +134,9 @@ mod tests {
         };
         assert!(fits(&["-lm", "-DX"], &["10", "0.5", "in.txt", "-n=3"]));
         assert!(!fits(&["-lcublas"], &[]));
+        assert!(fits(&[], &["output.txt", "512.out"]), "it writes them");
         assert!(!fits(&[], &["gone.txt"]));
+        assert!(!fits(&[], &["../gone.out"]));
         assert!(!fits(&[], &["--in=../data/gone"]));
     }
 }
