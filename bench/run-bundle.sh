@@ -103,7 +103,17 @@ bench isolation isolation isolation-gpu.json 570
 bench calls calls gpu-calls.json 120
 bench protections protections gpu-protections.json 240
 bench shadow shadow gpu-shadow.json 300
-bench shadow-study shadow-study gpu-shadow-study.json 240
+counters=()
+case $what in
+shadow-study | bench | all)
+    if ncu=$(PATH=$PATH:/usr/local/cuda/bin command -v ncu); then
+        counters=(--ncu "$ncu")
+    else
+        echo "there is no ncu: what loads of shadow memory find in the caches is not counted"
+    fi
+    ;;
+esac
+bench shadow-study shadow-study gpu-shadow-study.json 480 "${counters[@]}"
 bench heap heap gpu-heap.json 120
 bench watch watch gpu-watch.json 240
 

@@ -3,6 +3,7 @@
 mod cache;
 mod canary;
 mod cores;
+mod counters;
 mod fence;
 mod fenced;
 mod gpu;
@@ -59,7 +60,7 @@ enum Bench {
     /// What shadow memory costs.
     Shadow(options::Options),
     /// What the parts of checks against shadow memory cost (GASan's figures).
-    ShadowStudy(options::Options),
+    ShadowStudy(shadow_study::Study),
     /// What canary scans cost in OpenCL programs.
     Opencl(opencl::OpenCl),
     /// What the guard costs, and how soon it detects a write.
@@ -93,7 +94,7 @@ fn main() -> ExitCode {
         Bench::Planted(planted) => planted::measure(&planted),
         Bench::Protections(options) => protections::measure(&options),
         Bench::Shadow(options) => shadow::measure(&options),
-        Bench::ShadowStudy(options) => shadow_study::measure(&options),
+        Bench::ShadowStudy(study) => shadow_study::measure(&study),
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),
         Bench::Isolation(isolation) => isolation::measure(&isolation),
