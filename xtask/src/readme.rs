@@ -331,7 +331,7 @@ fn gpu_foreign(results: &Value) -> Result<String> {
     );
     let _ = writeln!(
         out,
-        " Code with checks uses {:.0} registers a thread, natively {:.0}; {} kernels spill that natively do not. \
+        " Code with checks uses {:.0} registers a thread, natively {:.0}; kernels that spill, and natively do not: {}. \
          Programs use {:.2} of their native device memory. {} kernels of less than 10 µs and {} without code that \
          can be checked are left out. (Measured with `--time-kernels`.)",
         of("checked_registers")?,

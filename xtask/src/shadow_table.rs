@@ -85,7 +85,19 @@ const STUDIED: [(&str, &str); 7] = [
     ("writes_256", "256, writes"),
 ];
 
-/// The table of what the parts of checks cost.
+/// Columns of loads that the caches missed: their names in the results, and their heads.
+const MISSED: [(&str, &str); 8] = [
+    ("past_first_own", "first cache, own loads"),
+    ("past_first_8", "shadow, 8 bytes"),
+    ("past_first_128", "128"),
+    ("past_first_256", "256"),
+    ("past_second_own", "second cache, own loads"),
+    ("past_second_8", "shadow, 8 bytes"),
+    ("past_second_128", "128"),
+    ("past_second_256", "256"),
+];
+
+/// The tables of what the parts of checks cost, and of what their loads miss.
 ///
 /// # Errors
 ///
@@ -114,5 +126,47 @@ pub fn gpu_shadow_study(results: &Value) -> Result<String> {
         }
         out.push('\n');
     }
+    missed(results, &mut out)?;
     Ok(out)
+}
+
+/// The table of what the caches missed, if it was counted.
+fn missed(results: &Value, out: &mut String) -> Result<()> {
+    let summary = &results["summary"];
+    let is_counted = summary["kernels_past_first_own"].is_number();
+    if !is_counted {
+        *out += "\nWhat loads find in the caches was not counted.\n";
+        return Ok(());
+    }
+    let heads: Vec<&str> = MISSED.iter().map(|(_, head)| *head).collect();
+    let _ = writeln!(
+        out,
+        "\n| missed in percent of the sectors loaded: kernel | {} |\n| --- |{}",
+        heads.join(" | "),
+        " ---: |".repeat(heads.len())
+    );
+    let percent = |share: &Value| {
+        let share = share.as_f64().map(|share| format!("{:.1}", 100.0 * share));
+        share.unwrap_or_else(|| "–".to_owned())
+    };
+    for of in ["kernels", "memory"] {
+        for row in rows(results)?.iter().filter(|row| row["of"] == of) {
+            let _ = write!(out, "| {} |", row["kernel"].as_str().unwrap_or_default());
+            for (column, _) in MISSED {
+                let _ = write!(out, " {} |", percent(&row[column]));
+            }
+            out.push('\n');
+        }
+        let _ = write!(out, "| **mean** |");
+        for (column, _) in MISSED {
+            let mean = &summary[format!("{of}_{column}")];
+            let _ = write!(out, " **{}** |", percent(mean));
+        }
+        out.push('\n');
+    }
+    *out += "\nOf the sectors of 32 bytes that are loaded, those that are not in the first cache, and those that are not in the \
+             second one either, by hardware counters (`ncu`); caches are empty when a kernel begins. Those of shadow memory \
+             are the difference between checks with that load and without it. The program's own loads miss more or less with \
+             the timing of the checks, so the difference can be below zero, or above all.\n";
+    Ok(())
 }
