@@ -18,10 +18,11 @@ struct Input {
     write: fn(&mut dyn Write) -> std::io::Result<()>,
 }
 
-const INPUTS: [Input; 10] = [
+const INPUTS: [Input; 11] = [
     input("b+tree-cuda", "../data/b+tree/mil.txt", keys),
     input("b+tree-cuda", "../data/b+tree/command.txt", commands),
     input("bfs-cuda", "../data/bfs/graph1MW_6.txt", graph),
+    input("cfd-cuda", "../data/cfd/fvcorr.domn.097K", elements),
     input("hotspot-cuda", "../data/hotspot/temp_512", temperatures),
     input("hotspot-cuda", "../data/hotspot/power_512", powers),
     input("hotspot3D-cuda", "../data/hotspot3D/temp_512x8", |out| {
@@ -126,6 +127,30 @@ fn points(out: &mut dyn Write) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Elements of a grid: an area, and four neighbours, counted from 1, with the normal of each
+/// side; at the edge there is none.
+fn elements(out: &mut dyn Write) -> std::io::Result<()> {
+    const ROW: i32 = 311;
+    const ALL: i32 = ROW * 312;
+    writeln!(out, "{ALL}")?;
+    for element in 0..ALL {
+        write!(out, "1.0")?;
+        let column = element % ROW;
+        let sides = [
+            (-1, column > 0, "-0.01 0 0"),
+            (1, column + 1 < ROW, "0.01 0 0"),
+            (-ROW, element >= ROW, "0 -0.01 0"),
+            (ROW, element + ROW < ALL, "0 0.01 0"),
+        ];
+        for (to, is_inside, normal) in sides {
+            let neighbour = if is_inside { element + to + 1 } else { -1 };
+            write!(out, " {neighbour} {normal}")?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
 fn temperatures(out: &mut dyn Write) -> std::io::Result<()> {
     grid(out, |number| 320.0 + f64::from(number) / 50.0)
 }
@@ -194,6 +219,11 @@ mod tests {
         let points = text("kdd_cup");
         assert!(points.lines().all(|line| line.split(' ').count() == 35));
         assert!(points.lines().all(|line| line.len() < 1023));
+        let mesh = text("fvcorr.domn.097K");
+        let count: usize = mesh.lines().next().unwrap().parse().unwrap();
+        assert_eq!(mesh.lines().count(), 1 + count);
+        let mut elements = mesh.lines().skip(1).map(|line| line.split(' '));
+        assert!(elements.all(|element| element.count() == 1 + 4 * 4));
         let storms = text("cane4_0.db");
         assert!(storms.lines().all(|line| line.len() == 48));
         let place = |line: &str, at: usize| line[at..at + 5].trim().parse::<f64>().unwrap();

@@ -11,7 +11,7 @@ use std::path::Path;
 /// Bytes of all programs, at most.
 const LIMIT: u64 = 24 << 20;
 /// Bytes of one program, at most.
-const LARGEST: u64 = 768 << 10;
+const LARGEST: u64 = 1 << 20;
 
 /// What was packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
