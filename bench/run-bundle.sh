@@ -17,6 +17,9 @@
 # seconds (480 by default).
 # `sharing`, which is not part of `bench`, compares tenants with MPS and time
 # slicing; $SECONDS_ALONE is how long each program runs alone (1.5 by default).
+# `shadow-study` is the part of `bench` that tells what the parts of checks
+# against shadow memory cost; with misses of caches where `ncu` is on PATH or in
+# /usr/local/cuda/bin.
 # `watch` is the part of `bench` that is about the guard.
 # `host` is the part of `bench` that is about the host's time; with steps of
 # training where `python3` has PyTorch.
@@ -37,6 +40,11 @@ status=0
 # The driver's compilation cache would hide what a first load costs, and may
 # not be writable here.
 export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$out/.cuda-cache}
+
+# The path of one of NVIDIA's tools.
+of_toolkit() {
+    PATH=$PATH:/usr/local/cuda/bin command -v "$1"
+}
 
 # The CUDA part of the suite.
 cuda() {
@@ -106,10 +114,10 @@ bench shadow shadow gpu-shadow.json 300
 counters=()
 case $what in
 shadow-study | bench | all)
-    if ncu=$(PATH=$PATH:/usr/local/cuda/bin command -v ncu); then
+    if ncu=$(of_toolkit ncu); then
         counters=(--ncu "$ncu")
     else
-        echo "there is no ncu: what loads of shadow memory find in the caches is not counted"
+        echo "no ncu found: cache misses are not counted"
     fi
     ;;
 esac
@@ -154,7 +162,7 @@ if [ "$what" = sharing ] || [ "$what" = all ]; then
 fi
 
 if [ "$what" = compare ]; then
-    sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer)
+    sanitizer=$(of_toolkit compute-sanitizer)
     if [ -n "$sanitizer" ]; then
         timeout --kill-after=10 580 "$here/ringfence-suite" compare --cases "$here/cases" \
             --sanitizer "$sanitizer" --json "$out/suite-compute-sanitizer.json" --jobs 8 --timeout 60

@@ -1,43 +1,58 @@
 //! Hardware counters of a program's kernels, natively and under Ringfence, as NVIDIA's
 //! profiler `ncu` reads them.
 //!
-//! The profiler preloads a library of its own before all others, which answers where the
-//! CUDA runtime opens the driver by its name, and passes calls on to the driver itself. So
-//! that Ringfence is between the program and that library, the runtime in a copy of the
-//! program opens another name, which leads to Ringfence's library.
+//! The profiler preloads a library of its own before all others. The CUDA runtime gets it
+//! when it opens the driver by name, and it calls the driver itself: Ringfence would be
+//! bypassed. So programs run as copies whose runtime opens another name, which leads to
+//! Ringfence's library; the profiler counts the kernels that Ringfence launches.
 
 use crate::turns::{KernelLine, Runner, Variant, kernel_lines};
 use anyhow::{Context, Result, ensure};
+use std::collections::HashMap;
+use std::ops::Sub;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use suite::process;
+use suite::run::in_front;
 use tempfile::TempDir;
 
 /// The name of the driver's library, and the one of the same length that leads to
 /// Ringfence's.
 const DRIVER: (&str, &str) = ("libcuda.so.1", "libcudr.so.1");
 
-/// Of loads from global memory: sectors, of 32 bytes, that were looked up in the first
-/// cache, and found there; read from the second one, and found there.
-const METRICS: [&str; 4] = [
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
-    "lts__t_sectors_srcunit_tex_op_read.sum",
-    "lts__t_sectors_srcunit_tex_op_read_lookup_hit.sum",
-];
+/// Sectors that loads from global memory look up in L1.
+const LOADED: &str = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum";
+/// Of those, the ones that are in L1.
+const IN_L1: &str = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum";
+/// Sectors that L1 reads from L2.
+const READ: &str = "lts__t_sectors_srcunit_tex_op_read.sum";
+/// Of those, the ones that are in L2.
+const IN_L2: &str = "lts__t_sectors_srcunit_tex_op_read_lookup_hit.sum";
 
 /// What one launch of a kernel has loaded, in sectors of 32 bytes. The caches were empty
 /// when it began.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loads {
     /// All of them.
     pub all: f64,
-    /// Those that were not in the first cache.
-    pub past_first: f64,
-    /// Those that were not in the second one either. (Reads of other kinds are among
-    /// them, such as those of atomics.)
-    pub past_second: f64,
+    /// Those that were not in L1.
+    pub past_l1: f64,
+    /// Those that were not in L2 either. (Reads of other kinds are among them, such as
+    /// those of atomics.)
+    pub past_l2: f64,
+}
+
+impl Sub for Loads {
+    type Output = Loads;
+
+    fn sub(self, other: Loads) -> Loads {
+        Loads {
+            all: self.all - other.all,
+            past_l1: self.past_l1 - other.past_l1,
+            past_l2: self.past_l2 - other.past_l2,
+        }
+    }
 }
 
 /// The profiler, and the programs that were prepared for it.
@@ -89,7 +104,7 @@ impl<'x> Profiler<'x> {
         command
             .args(["--target-processes", "all", "--clock-control", "none"])
             .args(["--profile-from-start", "off", "--metrics"])
-            .arg(METRICS.join(","))
+            .arg([LOADED, IN_L1, READ, IN_L2].join(","))
             .args(["--csv", "--page", "raw", "--print-units", "base"])
             .arg("--log-file")
             .arg(&log)
@@ -97,7 +112,7 @@ impl<'x> Profiler<'x> {
             .args(inner.get_args())
             .arg("--profile")
             .args(arguments)
-            .env("LD_LIBRARY_PATH", self.libraries());
+            .env("LD_LIBRARY_PATH", in_front(self.folder.path())?);
         for (name, value) in inner.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
@@ -144,16 +159,6 @@ impl<'x> Profiler<'x> {
         std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755))?;
         Ok(copy)
     }
-
-    /// Where libraries are looked for: first where the other name is.
-    fn libraries(&self) -> std::ffi::OsString {
-        let mut path = self.folder.path().as_os_str().to_owned();
-        if let Some(old) = std::env::var_os("LD_LIBRARY_PATH").filter(|old| !old.is_empty()) {
-            path.push(":");
-            path.push(old);
-        }
-        path
-    }
 }
 
 /// Puts the other name in place of the driver's; how often.
@@ -175,35 +180,30 @@ fn rename(bytes: &mut [u8]) -> usize {
 /// units, and one for each launch.
 fn parse(text: &str) -> Result<Vec<Loads>> {
     let table = text.find("\"ID\",").map_or("", |start| &text[start..]);
-    let mut reader = csv::Reader::from_reader(table.as_bytes());
-    let heads = reader.headers()?.clone();
-    let place = |metric: &str| {
-        let place = heads.iter().position(|head| head == metric);
-        place.with_context(|| format!("the profiler gave no {metric}: {text}"))
-    };
-    let mut places = [0; METRICS.len()];
-    for (place_of, metric) in places.iter_mut().zip(METRICS) {
-        *place_of = place(metric)?;
-    }
+    let records = csv::Reader::from_reader(table.as_bytes()).into_deserialize();
     let mut launches = Vec::new();
-    for record in reader.records().skip(1) {
-        let record = record?;
-        let mut values = [0.0; METRICS.len()];
-        for (value, place) in values.iter_mut().zip(places) {
-            let field = record.get(place).unwrap_or_default();
+    for record in records.skip(1) {
+        let record: HashMap<String, String> = record?;
+        let number = |metric: &str| -> Result<f64> {
+            let field = record
+                .get(metric)
+                .with_context(|| format!("the profiler gave no {metric}: {text}"))?;
             // (It groups digits.)
-            *value = field
-                .replace(',', "")
+            let digits = field.replace(',', "");
+            digits
                 .parse()
-                .with_context(|| format!("`{field}` is no number"))?;
-        }
-        let [all, first, read, second] = values;
+                .with_context(|| format!("`{field}` is no number"))
+        };
         launches.push(Loads {
-            all,
-            past_first: all - first,
-            past_second: read - second,
+            all: number(LOADED)?,
+            past_l1: number(LOADED)? - number(IN_L1)?,
+            past_l2: number(READ)? - number(IN_L2)?,
         });
     }
+    ensure!(
+        !launches.is_empty(),
+        "the profiler counted no launch: {text}"
+    );
     Ok(launches)
 }
 
@@ -213,15 +213,16 @@ mod tests {
 
     #[test]
     fn launches_are_read_behind_the_messages() {
-        let heads = METRICS.map(|metric| format!("\"{metric}\"")).join(",");
+        let metrics = [LOADED, IN_L1, READ, IN_L2];
+        let heads = metrics.map(|metric| format!("\"{metric}\"")).join(",");
         let text = format!(
             "==PROF== Connected\n\"ID\",\"Kernel Name\",{heads}\n\"\",\"\",\"sector\",\"sector\",\"sector\",\"sector\"\n\
              \"0\",\"k(int, int)\",\"1,000\",\"900\",\"110\",\"100\"\n\"1\",\"l\",\"8\",\"0\",\"8\",\"8\"\n"
         );
-        let loads = |all, past_first, past_second| Loads {
+        let loads = |all, past_l1, past_l2| Loads {
             all,
-            past_first,
-            past_second,
+            past_l1,
+            past_l2,
         };
         assert_eq!(
             parse(&text).unwrap(),

@@ -82,12 +82,12 @@ struct Row {
 
 impl Row {
     /// Of turns in which native comes first, then the defaults, then
-    /// `--prove off`, if that is measured; of so many processes of each variant.
+    /// `--prove off`, if that is measured; each process had so many turns.
     fn of<T>(
         what: String,
         unit: &'static str,
         rounds: &Rounds<T>,
-        (variants, processes): (usize, usize),
+        (variants, turns): (usize, usize),
         time: impl Fn(&T) -> f64 + Copy,
     ) -> Result<Row> {
         let ratios = rounds.ratios(1, 0, time);
@@ -109,7 +109,7 @@ impl Row {
             ratio: quantile(0.5)?,
             ratio_low: quantile(0.25)?,
             ratio_high: quantile(0.75)?,
-            ratio_error: rounds.ratio_error(1, 0, processes, time).map(round),
+            ratio_error: rounds.ratio_error(1, 0, turns, time).map(round),
             to_checked: to_checked
                 .and_then(|mut ratios| median(&mut ratios))
                 .map(round),
@@ -156,10 +156,7 @@ pub fn measure(host: &Host) -> Result<()> {
             what.to_owned(),
             "us",
             &rounds,
-            (
-                variants.len(),
-                options.rounds(host.processes) * options.rounds(host.starts),
-            ),
+            (variants.len(), options.rounds(host.turns)),
             |times| times[0],
         )?);
         show(rows.last());
@@ -221,13 +218,12 @@ fn torch(host: &Host, rows: &mut Vec<Row>) -> Result<()> {
     let Some(rounds) = host.training.measure(options, processes, &variants)? else {
         return Ok(());
     };
-    let pairs = rounds.of(0).len() / host.training.turns(options).max(1);
     for (index, kind) in training::KINDS.iter().enumerate() {
         rows.push(Row::of(
             format!("torch_{kind}"),
             "ms",
             &rounds,
-            (variants.len(), pairs),
+            (variants.len(), host.training.turns(options)),
             |times| times.get(index).copied().unwrap_or(f64::NAN),
         )?);
         show(rows.last());

@@ -170,13 +170,13 @@ pub struct Length {
     pub starts: usize,
     /// Turns of each process that count; one before these does not.
     pub turns: usize,
-    /// No further set is started that would end later than this, if it took as long as
-    /// those before it.
+    /// Time for all sets: no further one is started that would end later, if it took as
+    /// long as those before it.
     pub within: Duration,
 }
 
 impl Length {
-    /// Whatever it takes.
+    /// So many starts and turns, however long they take.
     pub fn of(starts: usize, turns: usize) -> Length {
         Length {
             starts,
@@ -221,7 +221,7 @@ pub fn side_by_side(
             made += 1;
             processes[variant].turn()
         })?);
-        // All at once: PyTorch takes a second.
+        // All end at the same time: PyTorch takes a second to do so.
         processes.iter_mut().for_each(Live::release);
         processes.into_iter().try_for_each(Live::finish)?;
     }

@@ -1,6 +1,6 @@
 //! The options of the benches that run programs, and how they write results.
 
-use crate::turns::{Runner, Variant};
+use crate::turns::{KernelRatios, Runner, Variant, in_turn_within, kernel_lines};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -145,6 +145,26 @@ impl Options {
     /// The arguments that set the size of programs' problems.
     pub fn size(&self) -> &'static [&'static str] {
         if self.quick { &["--quick"] } else { &[] }
+    }
+
+    /// Times all kernels of a program under variants in turn, the first of which is native:
+    /// for so many rounds, of which no further one begins after `within`.
+    ///
+    /// # Errors
+    ///
+    /// The program fails, runs out of time, or computes something else.
+    pub fn kernels(
+        &self,
+        program: &str,
+        variants: &[(&'static str, Variant<'_>)],
+        rounds: usize,
+        within: Duration,
+    ) -> Result<Vec<KernelRatios>> {
+        let runner = self.runner();
+        let rounds = in_turn_within(within, variants.len(), self.rounds(rounds), |variant| {
+            kernel_lines(&runner.run(program, self.size(), variants[variant].1)?)
+        })?;
+        rounds.kernels(variants)
     }
 
     /// Runs the program `host`, which measures `what`.

@@ -5,10 +5,11 @@
 //! of the table pay is nothing.
 
 use crate::options::Options;
-use crate::turns::{KernelRatios, Runner, Variant, in_turn, kernel_lines, mean_of, numbers};
+use crate::turns::{Variant, in_turn, mean_of, numbers};
 use anyhow::{Result, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use suite::results::round;
 
 /// Flat numbers of `gpu-protections.json`.
@@ -95,21 +96,17 @@ const LAUNCHES: [(&str, Variant<'static>); 4] = [
 ///
 /// A program fails, runs out of time, or computes something else.
 pub fn measure(options: &Options) -> Result<()> {
-    let bench = Bench {
-        options,
-        runner: options.runner(),
-    };
-    let mut rows = bench.kernels("bench", &SPACES)?;
-    rows.extend(bench.kernels("spaces", &SPACES)?);
+    let mut rows = options.kernels("bench", &SPACES, 2, Duration::MAX)?;
+    rows.extend(options.kernels("spaces", &SPACES, 2, Duration::MAX)?);
     let kernels = rows.len();
-    let fields = bench.kernels("fields", &FIELDS)?;
+    let fields = options.kernels("fields", &FIELDS, 2, Duration::MAX)?;
     let rounds = options.rounds(5);
     let allocations = in_turn(ALLOCATIONS.len(), rounds, |variant| {
-        bench.host("allocate", ALLOCATIONS[variant])
+        host(options, "allocate", ALLOCATIONS[variant])
     })?;
     let launches = in_turn(LAUNCHES.len(), rounds, |variant| {
         let (what, variant) = LAUNCHES[variant];
-        bench.host(what, variant)
+        host(options, what, variant)
     })?;
     let pair = |size: &'static str, variant| match variant {
         0 => allocations.median(0, |numbers| numbers[size]),
@@ -143,35 +140,15 @@ pub fn measure(options: &Options) -> Result<()> {
     options.write(summary, rows)
 }
 
-struct Bench<'x> {
-    options: &'x Options,
-    runner: Runner<'x>,
-}
-
-impl Bench<'_> {
-    fn host(&self, what: &str, variant: Variant<'_>) -> Result<BTreeMap<String, f64>> {
-        let found = numbers(&self.options.host(what, variant)?)?;
-        let wanted: &[&str] = match what {
-            "allocate" => &["small_us", "large_us"],
-            _ => &["launch_us"],
-        };
-        for name in wanted {
-            ensure!(found.contains_key(*name), "it printed no {name}");
-        }
-        Ok(found)
+/// Runs the program `host`, which must print the times that are wanted.
+fn host(options: &Options, what: &str, variant: Variant<'_>) -> Result<BTreeMap<String, f64>> {
+    let found = numbers(&options.host(what, variant)?)?;
+    let wanted: &[&str] = match what {
+        "allocate" => &["small_us", "large_us"],
+        _ => &["launch_us"],
+    };
+    for name in wanted {
+        ensure!(found.contains_key(*name), "it printed no {name}");
     }
-
-    /// All kernels of a program, under all variants, the first of which is
-    /// native.
-    fn kernels(
-        &self,
-        program: &str,
-        variants: &[(&'static str, Variant<'_>)],
-    ) -> Result<Vec<KernelRatios>> {
-        let size = self.options.size();
-        let rounds = in_turn(variants.len(), self.options.rounds(2), |variant| {
-            kernel_lines(&self.runner.run(program, size, variants[variant].1)?)
-        })?;
-        rounds.kernels(variants)
-    }
+    Ok(found)
 }

@@ -4,8 +4,7 @@
 
 use crate::options::Options;
 use crate::turns::{
-    KernelRatios, MemoryLine, Variant, in_turn_within, kernel_lines, lines, mean_of, numbers,
-    ratios_of,
+    KernelRatios, MemoryLine, Variant, in_turn_within, lines, mean_of, numbers, worst_of,
 };
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -117,8 +116,9 @@ const ALLOCATIONS: [Variant<'static>; 2] = [
 ///
 /// A program fails, runs out of time, or computes something else.
 pub fn measure(options: &Options) -> Result<()> {
-    let mut rows = kernels(options, "bench")?;
-    rows.extend(kernels(options, "spaces")?);
+    let kernels = |program: &str| options.kernels(program, &KERNELS, 3, RUNNING);
+    let mut rows = kernels("bench")?;
+    rows.extend(kernels("spaces")?);
     let mean = |name: &str| mean_of(&rows, name);
     let allocations = in_turn_within(
         ALLOCATING,
@@ -141,7 +141,7 @@ pub fn measure(options: &Options) -> Result<()> {
         checked_geomean: mean("checked")?,
         checked_128_geomean: mean("checked_128")?,
         bounds_checked_geomean: mean("bounds")?,
-        worst: ratios_of(&rows, "checked")?.into_iter().fold(0.0, f64::max),
+        worst: worst_of(&rows, "checked")?,
         kernels: rows.len(),
         memory_percent: memory.0,
         redzone_percent: memory.1,
@@ -214,13 +214,4 @@ fn memory(options: &Options) -> Result<(f64, f64)> {
     ensure!(memory > 0.0, "no buffer had redzones");
     let percent = |bytes: u64| round(100.0 * bytes as f64 / memory);
     Ok((percent(bytes("shadow")?), percent(bytes("bytes")?)))
-}
-
-/// All kernels of a program, under all variants.
-fn kernels(options: &Options, program: &str) -> Result<Vec<KernelRatios>> {
-    let (runner, size) = (options.runner(), options.size());
-    let rounds = in_turn_within(RUNNING, KERNELS.len(), options.rounds(3), |variant| {
-        kernel_lines(&runner.run(program, size, KERNELS[variant].1)?)
-    })?;
-    rounds.kernels(&KERNELS)
 }

@@ -8,9 +8,7 @@
 
 use crate::counters::{Loads, Profiler};
 use crate::options::Options;
-use crate::turns::{
-    KernelLine, KernelRatios, Variant, in_turn_within, kernel_lines, mean_of, ratios_of,
-};
+use crate::turns::{KernelRatios, Variant, mean_of, worst_of};
 use anyhow::{Result, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -59,8 +57,8 @@ const VARIANTS: [(&str, Variant<'static>); 8] = [
     ("writes_256", shadow!("256", "always", "global,no-reads")),
 ];
 
-/// What is counted: columns of loads that the first cache and the second one missed, and
-/// the checks with loads of shadow memory and without them.
+/// What is counted: columns of loads that missed L1, and L2, too, and the checks with loads
+/// of shadow memory and without them.
 const COUNTED: [([&str; 2], Variant<'static>, Variant<'static>); 3] = [
     (
         ["past_first_8", "past_second_8"],
@@ -92,7 +90,7 @@ const RUNNING: Duration = Duration::from_secs(70);
 /// One kernel.
 #[derive(Debug, Serialize)]
 struct Row {
-    /// Its program: `kernels`, or `memory`, whose kernels only load.
+    /// Its program: `kernels`, or `memory`, whose kernels only access memory.
     of: &'static str,
     #[serde(flatten)]
     kernel: KernelRatios,
@@ -101,9 +99,8 @@ struct Row {
     missed: Missed,
 }
 
-/// By column: of the sectors of 32 bytes that were loaded, the part that the first cache
-/// missed, and the part that the second one missed, too. A column is missing where nothing
-/// was loaded.
+/// By column: of the sectors of 32 bytes that were loaded, the part that missed L1, and the
+/// part that missed L2, too. A column is missing where nothing was loaded.
 type Missed = BTreeMap<&'static str, f64>;
 
 /// Measures, and writes the results: in the summary geometric means, by program and
@@ -117,15 +114,10 @@ pub fn measure(study: &Study) -> Result<()> {
     let mut rows: Vec<Row> = Vec::new();
     let mut summary = BTreeMap::new();
     for (program, of) in PROGRAMS {
-        let (runner, size) = (options.runner(), options.size());
-        let rounds = in_turn_within(RUNNING, VARIANTS.len(), options.rounds(3), |variant| {
-            kernel_lines(&runner.run(program, size, VARIANTS[variant].1)?)
-        })?;
-        let kernels = rounds.kernels(&VARIANTS)?;
+        let kernels = options.kernels(program, &VARIANTS, 3, RUNNING)?;
         for (name, _) in &VARIANTS[1..] {
-            let worst = ratios_of(&kernels, name)?.into_iter().fold(0.0, f64::max);
             summary.insert(format!("{of}_{name}"), mean_of(&kernels, name)?);
-            summary.insert(format!("{of}_{name}_worst"), worst);
+            summary.insert(format!("{of}_{name}_worst"), worst_of(&kernels, name)?);
         }
         rows.extend(kernels.into_iter().map(|kernel| Row {
             of,
@@ -139,11 +131,8 @@ pub fn measure(study: &Study) -> Result<()> {
         let profiler = Profiler::new(ncu, options.runner())?;
         for (program, of) in PROGRAMS {
             let mut missed = missed(&profiler, program, options.size())?;
-            let columns = COUNTED.iter().flat_map(|(columns, ..)| columns);
-            for column in OWN.iter().chain(columns) {
-                if let Some(mean) = mean_in(&missed, column) {
-                    summary.insert(format!("{of}_{column}"), mean);
-                }
+            for (column, mean) in means(missed.values()) {
+                summary.insert(format!("{of}_{column}"), mean);
             }
             for row in rows.iter_mut().filter(|row| row.of == of) {
                 row.missed = missed.remove(&row.kernel.kernel).unwrap_or_default();
@@ -154,70 +143,53 @@ pub fn measure(study: &Study) -> Result<()> {
     options.write(summary, rows)
 }
 
-/// What loads of each kernel miss.
+/// What loads of each kernel miss, by the kernel's name.
 fn missed(
     profiler: &Profiler<'_>,
     program: &str,
     size: &[&str],
 ) -> Result<BTreeMap<String, Missed>> {
     let native = profiler.loads(program, size, Variant::Native)?;
-    let mut all: BTreeMap<String, Missed> = BTreeMap::new();
-    for (line, own) in &native {
-        let columns = all.entry(line.kernel.clone()).or_default();
-        add_shares(columns, OWN, *own);
-    }
+    let own = native.iter().map(|(_, loads)| shares(OWN, *loads));
+    let mut all: Vec<Missed> = own.collect();
     for (columns, loaded, not_loaded) in COUNTED {
-        let loaded = same_kernels(profiler.loads(program, size, loaded)?, &native)?;
-        let not_loaded = same_kernels(profiler.loads(program, size, not_loaded)?, &native)?;
-        for ((line, _), (loaded, not_loaded)) in native.iter().zip(loaded.iter().zip(not_loaded)) {
-            let shadow = Loads {
-                all: loaded.all - not_loaded.all,
-                past_first: loaded.past_first - not_loaded.past_first,
-                past_second: loaded.past_second - not_loaded.past_second,
-            };
-            add_shares(all.entry(line.kernel.clone()).or_default(), columns, shadow);
+        let count = |variant| -> Result<Vec<Loads>> {
+            let found = profiler.loads(program, size, variant)?;
+            ensure!(found.len() == native.len(), "a kernel is missing");
+            for ((line, _), (own, _)) in found.iter().zip(&native) {
+                line.ensure_same(own)?;
+            }
+            Ok(found.into_iter().map(|(_, loads)| loads).collect())
+        };
+        let (loaded, not_loaded) = (count(loaded)?, count(not_loaded)?);
+        for ((missed, loaded), not_loaded) in all.iter_mut().zip(loaded).zip(not_loaded) {
+            missed.extend(shares(columns, loaded - not_loaded));
         }
     }
-    for (kernel, missed) in &all {
-        println!("{kernel:<18} {missed:?}");
-    }
-    Ok(all)
+    let named = native.into_iter().zip(all);
+    let named = named.map(|((line, _), missed)| (line.kernel, missed));
+    Ok(named
+        .inspect(|(kernel, missed)| println!("{kernel:<18} {missed:?}"))
+        .collect())
 }
 
-/// The loads of the native kernels, whose results these must be.
-fn same_kernels(
-    found: Vec<(KernelLine, Loads)>,
-    native: &[(KernelLine, Loads)],
-) -> Result<Vec<Loads>> {
-    ensure!(found.len() == native.len(), "a kernel is missing");
-    for ((line, _), (own, _)) in found.iter().zip(native) {
-        ensure!(
-            line.kernel == own.kernel && line.digest == own.digest,
-            "the result of {} is {}, natively {}",
-            line.kernel,
-            line.digest,
-            own.digest
-        );
-    }
-    Ok(found.into_iter().map(|(_, loads)| loads).collect())
+/// What part of the loads missed the caches, by column, if there are any. (That of shadow
+/// memory is a difference between two runs, and can be a little less than nothing.)
+fn shares(columns: [&'static str; 2], loads: Loads) -> Missed {
+    let parts = [loads.past_l1, loads.past_l2].map(|missed| round(missed / loads.all));
+    let columns = columns.into_iter().zip(parts);
+    columns.filter(|_| loads.all > 0.0).collect()
 }
 
-/// Adds what part of the loads the caches missed, if there are any. (That of shadow memory
-/// is a difference between two runs, and can be a little less than nothing.)
-fn add_shares(missed: &mut Missed, columns: [&'static str; 2], loads: Loads) {
-    if loads.all > 0.0 {
-        missed.insert(columns[0], round(loads.past_first / loads.all));
-        missed.insert(columns[1], round(loads.past_second / loads.all));
+/// The means of all columns, over the kernels that have them.
+fn means<'x>(kernels: impl Iterator<Item = &'x Missed>) -> BTreeMap<&'static str, f64> {
+    let mut columns: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    for (column, share) in kernels.flatten() {
+        columns.entry(column).or_default().push(*share);
     }
-}
-
-/// The mean over the kernels that have this column.
-fn mean_in(missed: &BTreeMap<String, Missed>, column: &str) -> Option<f64> {
-    let shares: Vec<f64> = missed
-        .values()
-        .filter_map(|row| row.get(column))
-        .copied()
-        .collect();
-    let count = shares.len() as f64;
-    (count > 0.0).then(|| round(shares.iter().sum::<f64>() / count))
+    let mean = |shares: Vec<f64>| round(shares.iter().sum::<f64>() / shares.len() as f64);
+    let columns = columns.into_iter();
+    columns
+        .map(|(column, shares)| (column, mean(shares)))
+        .collect()
 }

@@ -23,8 +23,8 @@ pub struct Training {
     /// Turns of each of these processes.
     #[arg(long, default_value_t = 40)]
     python_turns: usize,
-    /// Seconds after which PyTorch should have been measured: it is not started anew if
-    /// that would take longer.
+    /// Seconds for measuring PyTorch: it is not started anew if that is expected to take
+    /// longer.
     #[arg(long, default_value_t = 240)]
     python_seconds: u64,
 }

@@ -97,6 +97,24 @@ pub struct KernelLine {
     pub digest: String,
 }
 
+impl KernelLine {
+    /// Checks that this is the kernel of another line, with the same result.
+    ///
+    /// # Errors
+    ///
+    /// It is not.
+    pub fn ensure_same(&self, native: &KernelLine) -> Result<()> {
+        ensure!(
+            self.kernel == native.kernel && self.digest == native.digest,
+            "the result of {} is {}, natively {}",
+            self.kernel,
+            self.digest,
+            native.digest
+        );
+        Ok(())
+    }
+}
+
 /// A line that the program about memory prints, of buffers of one size.
 #[derive(Debug, Deserialize)]
 pub struct MemoryLine {
@@ -273,22 +291,22 @@ impl<T> Rounds<T> {
         ratios
     }
 
-    /// The standard error of the ratio of one variant to another. The rounds are those of so
-    /// many pairs of processes, one pair after the other, and the error is that of the mean
-    /// over pairs: two processes of one variant differ by more than the turns of one pair
-    /// show. `None` for a single pair.
+    /// The standard error of the ratio of one variant to another. The rounds are those of
+    /// pairs of processes, one pair after the other, `turns` of each, and the error is that of
+    /// the mean over pairs: two processes of one variant differ by more than the turns of one
+    /// pair show. `None` for a single pair.
     pub fn ratio_error(
         &self,
         variant: usize,
         to: usize,
-        pairs: usize,
+        turns: usize,
         number: impl Fn(&T) -> f64,
     ) -> Option<f64> {
-        let (these, those) = (self.of(variant), self.of(to));
-        let turns = (these.len() / pairs.max(1)).max(1);
-        let medians: Vec<f64> = these
+        let turns = turns.max(1);
+        let medians: Vec<f64> = self
+            .of(variant)
             .chunks_exact(turns)
-            .zip(those.chunks_exact(turns))
+            .zip(self.of(to).chunks_exact(turns))
             .filter_map(|(these, those)| {
                 let ratios = these.iter().zip(those).map(|(a, b)| number(a) / number(b));
                 median(&mut ratios.collect::<Vec<f64>>())
@@ -354,17 +372,26 @@ pub struct KernelRatios {
 /// # Errors
 ///
 /// It was not measured.
-pub fn ratios_of(kernels: &[KernelRatios], variant: &str) -> Result<Vec<f64>> {
+fn ratios_of(kernels: &[KernelRatios], variant: &str) -> Result<Vec<f64>> {
     let ratios = kernels.iter().map(|kernel| kernel.ratios.get(variant));
     let ratios: Option<Vec<f64>> = ratios.map(Option::<&f64>::copied).collect();
     ratios.with_context(|| format!("{variant} was not measured"))
 }
 
-/// Their geometric mean.
+/// The largest of what kernels take over native under one variant.
 ///
 /// # Errors
 ///
-/// As [`ratios_of`]; or a kernel took no time at all.
+/// It was not measured.
+pub fn worst_of(kernels: &[KernelRatios], variant: &str) -> Result<f64> {
+    Ok(ratios_of(kernels, variant)?.into_iter().fold(0.0, f64::max))
+}
+
+/// The geometric mean of what kernels take over native under one variant.
+///
+/// # Errors
+///
+/// It was not measured; or a kernel took no time at all.
 pub fn mean_of(kernels: &[KernelRatios], variant: &str) -> Result<f64> {
     let mean = geometric_mean(ratios_of(kernels, variant)?);
     mean.map(round).context("a kernel took no time at all")
@@ -411,13 +438,7 @@ impl Rounds<Vec<KernelLine>> {
         let mut times = Vec::new();
         for lines in self.of(variant) {
             let line = lines.get(index).context("a kernel is missing")?;
-            ensure!(
-                line.kernel == first.kernel && line.digest == first.digest,
-                "the result of {} is {}, natively {}",
-                line.kernel,
-                line.digest,
-                first.digest
-            );
+            line.ensure_same(first)?;
             times.push(line.ms);
         }
         median(&mut times).context("nothing was measured")
@@ -459,10 +480,10 @@ mod tests {
         let folded = Rounds {
             rounds: vec![vec![1.0; 6], vec![2.0, 2.0, 9.0, 3.0, 3.0, 0.1]],
         };
-        let error = |pairs| folded.ratio_error(1, 0, pairs, |number| *number);
+        let error = |turns| folded.ratio_error(1, 0, turns, |number| *number);
         // Medians of 2 and 3.
-        assert_eq!(error(2), Some(0.5));
-        assert_eq!(error(1), None);
+        assert_eq!(error(3), Some(0.5));
+        assert_eq!(error(6), None);
     }
 
     #[test]

@@ -398,7 +398,11 @@ pub(crate) fn absolute(path: &Path, what: &str) -> Result<PathBuf> {
 }
 
 /// `LD_LIBRARY_PATH` with one more folder, searched first.
-pub(crate) fn in_front(folder: &Path) -> Result<OsString> {
+///
+/// # Errors
+///
+/// The folder's name has a colon.
+pub fn in_front(folder: &Path) -> Result<OsString> {
     let old = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let rest = std::env::split_paths(&old).filter(|path| !path.as_os_str().is_empty());
     std::env::join_paths(std::iter::once(folder.to_owned()).chain(rest)).with_context(|| {
