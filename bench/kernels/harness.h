@@ -109,7 +109,7 @@ struct Entry {
 struct Options {
     bool small = false;
     bool quick = false;
-    bool profile = false;  // one launch of each kernel, between calls that a profiler heeds
+    bool profile = false;  // one launch of each kernel, between calls that start and stop a profiler
     int repetitions = 12;
     int warmup = 3;
     long long size = 0;

@@ -10,7 +10,7 @@ __device__ float4 sum(float4 a, float4 b) {
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-// Each block reads a window of its own again and again, which stays in its first cache.
+// Each block reads a window of its own again and again, which stays in L1.
 template <typename T>
 __global__ void near(const T *in, T *out, int window, int rounds) {
     const T *own = in + (size_t)blockIdx.x * window;
@@ -20,7 +20,7 @@ __global__ void near(const T *in, T *out, int window, int rounds) {
     out[blockIdx.x * blockDim.x + threadIdx.x] = total;
 }
 
-// All blocks read everything, past the first cache.
+// All blocks read everything, past L1.
 template <typename T>
 __global__ void far(const T *in, T *out, long long n, int rounds) {
     const long long threads = (long long)gridDim.x * blockDim.x;

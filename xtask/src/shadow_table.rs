@@ -87,11 +87,11 @@ const STUDIED: [(&str, &str); 7] = [
 
 /// Columns of loads that the caches missed: their names in the results, and their heads.
 const MISSED: [(&str, &str); 8] = [
-    ("past_first_own", "first cache, own loads"),
+    ("past_first_own", "L1, own loads"),
     ("past_first_8", "shadow, 8 bytes"),
     ("past_first_128", "128"),
     ("past_first_256", "256"),
-    ("past_second_own", "second cache, own loads"),
+    ("past_second_own", "L2, own loads"),
     ("past_second_8", "shadow, 8 bytes"),
     ("past_second_128", "128"),
     ("past_second_256", "256"),
@@ -164,9 +164,9 @@ fn missed(results: &Value, out: &mut String) -> Result<()> {
         }
         out.push('\n');
     }
-    *out += "\nOf the sectors of 32 bytes that are loaded, those that are not in the first cache, and those that are not in the \
-             second one either, by hardware counters (`ncu`); caches are empty when a kernel begins. Those of shadow memory \
-             are the difference between checks with that load and without it. The program's own loads miss more or less with \
-             the timing of the checks, so the difference can be below zero, or above all.\n";
+    *out += "\nOf the sectors of 32 bytes that are loaded, those that miss L1, and those that miss L2, too, by hardware \
+             counters (`ncu`); caches are empty when a kernel begins. Misses of shadow memory are the difference between checks \
+             with that load and without it. Checks also change how many of the program's own loads miss, so the difference \
+             can be below zero, or above 100 %.\n";
     Ok(())
 }

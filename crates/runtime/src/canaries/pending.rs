@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 const GAP: Duration = Duration::from_nanos(3300);
 /// How many times the host's time for a check counts: a check also displaces the program's
 /// data and code from the caches, which costs the program time later. (Measured on two hosts
-/// with an H200: for each check, steps of training in PyTorch took 18 and 44 µs longer, of
-/// which the host was in it for 12. The budget is to hold on both.)
+/// with an H200: for each check, steps of training in PyTorch took 18 and 44 µs longer, 12 of
+/// them in the check itself. The budget is to hold on both.)
 const DISPLACED: u32 = 4;
 
 /// Slots to verify.
