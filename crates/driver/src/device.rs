@@ -106,6 +106,15 @@ pub enum Store<'a> {
     },
 }
 
+/// What memory is filled with, repeatedly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// A byte.
+    Byte(u8),
+    /// A word of 32 bits, at multiples of four bytes.
+    Word(u32),
+}
+
 /// The runtime's interface to a device. Every call must be legal while a stream
 /// is being captured, and must not wait for kernels of the program, unless it
 /// says otherwise.
@@ -206,12 +215,12 @@ pub trait Driver: Send + Sync {
     /// Store `value` `count` times from `address` on; done when it returns.
     fn fill(&self, address: DeviceAddress, value: u32, count: u64) -> Result<(), DriverError>;
 
-    /// As [`Driver::fill`], in its turn in a stream of the current context. Not legal in
-    /// a stream that is being captured.
+    /// Stores an element `count` times from `address` on, in its turn in a stream of the
+    /// current context. Not legal in a stream that is being captured.
     fn fill_in_stream(
         &self,
         address: DeviceAddress,
-        value: u32,
+        element: Element,
         count: u64,
         stream: SupportStream,
     ) -> Result<(), DriverError>;

@@ -41,7 +41,7 @@ pub mod sys {
 }
 
 pub use capture::CaptureMode;
-pub use device::{Driver, DriverError, Release, ReleaseCall, Store};
+pub use device::{Driver, DriverError, Element, Release, ReleaseCall, Store};
 pub use end::end_process;
 pub use failure::{DeviceFailure, FailedKernel, FailedThread, describe, kernel_error};
 pub use generated::api::{Api, COUNT, FUNCTIONS, index};

@@ -5,7 +5,7 @@
 use crate::env::Env;
 use crate::memory::{Change, Memory};
 use crate::turn::Turn;
-use driver::{Driver, DriverError, HostMapping, Store, SupportStream};
+use driver::{Driver, DriverError, Element, HostMapping, Store, SupportStream};
 use heap::{DeviceHeap, TableUpdate, Tables};
 use model::DeviceAddress;
 use model::layout::shadow::{LAUNCH_WINDOW, SHADOW_WINDOW};
@@ -340,7 +340,7 @@ impl Metadata {
         places.into_iter().try_for_each(|place| {
             self.env
                 .driver()
-                .fill_in_stream(DeviceAddress(place), 0, WORDS, stream)
+                .fill_in_stream(DeviceAddress(place), Element::Word(0), WORDS, stream)
         })
     }
 

@@ -33,8 +33,9 @@ use crate::sys::{
     CUstream_flags, CUstreamCaptureMode,
 };
 use crate::{
-    Api, DeviceFailure, Driver, DriverError, FailedKernel, HostMapping, Release, ReleaseCall,
-    Store, StreamEvent, SupportKernel, SupportLaunch, SupportModule, SupportStream, kernel_error,
+    Api, DeviceFailure, Driver, DriverError, Element, FailedKernel, HostMapping, Release,
+    ReleaseCall, Store, StreamEvent, SupportKernel, SupportLaunch, SupportModule, SupportStream,
+    kernel_error,
 };
 use load::Library;
 use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
@@ -542,25 +543,31 @@ impl Driver for Gpu {
     fn fill_in_stream(
         &self,
         address: DeviceAddress,
-        value: u32,
+        element: Element,
         count: u64,
         stream: SupportStream,
     ) -> Result<(), DriverError> {
         self.within(|context| {
             let (at, count) = (address.0, count as usize);
-            let stream = match stream {
-                SupportStream::Program {
-                    handle,
-                    per_thread: true,
-                } => {
-                    let stream = CUstream(handle);
-                    return call!(self, cuMemsetD32Async_ptsz(at, value, count, stream));
-                }
-                SupportStream::Program { handle, .. } => CUstream(handle),
-                SupportStream::Own => self.stream(context)?,
-                SupportStream::Guard => self.guard_stream(context)?,
+            let (stream, per_thread) = match stream {
+                SupportStream::Program { handle, per_thread } => (CUstream(handle), per_thread),
+                SupportStream::Own => (self.stream(context)?, false),
+                SupportStream::Guard => (self.guard_stream(context)?, false),
             };
-            call!(self, cuMemsetD32Async(at, value, count, stream))
+            match (element, per_thread) {
+                (Element::Byte(value), true) => {
+                    call!(self, cuMemsetD8Async_ptsz(at, value, count, stream))
+                }
+                (Element::Byte(value), false) => {
+                    call!(self, cuMemsetD8Async(at, value, count, stream))
+                }
+                (Element::Word(value), true) => {
+                    call!(self, cuMemsetD32Async_ptsz(at, value, count, stream))
+                }
+                (Element::Word(value), false) => {
+                    call!(self, cuMemsetD32Async(at, value, count, stream))
+                }
+            }
         })
     }
 

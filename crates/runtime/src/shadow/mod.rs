@@ -21,7 +21,7 @@ use crate::env::Env;
 use crate::memory::Memory;
 use crate::metadata::Metadata;
 use crate::turn::Turn;
-use driver::{DriverError, Store};
+use driver::{DriverError, Element, Store, SupportStream};
 use heap::shadow::{ALIGNMENT, RedzoneRule, Run, run_of, runs};
 use heap::{Owner, Redzones};
 use model::layout::placed::is_placed;
@@ -314,6 +314,29 @@ impl Shadow {
         self.is_pending.store(true, Ordering::Release);
     }
 
+    /// A stream frees a buffer at addresses of its own. Until its memory is taken away,
+    /// when the stream has come here, kernels may use it: but not those that the stream
+    /// executes behind this, to which nothing of it is addressable.
+    fn freed_in(&self, placed: Placed, stream: SupportStream) {
+        // What is written later would make it addressable again.
+        self.flush();
+        let is_covered = || self.state.lock().placed.contains_key(&placed.start);
+        let Some(encoding) = self.encoding.filter(|_| is_covered()) else {
+            return;
+        };
+        if self.failed.load(Ordering::Acquire) {
+            return;
+        }
+        let run = run_of(encoding, placed.range(encoding), false);
+        let (at, element) = (DeviceAddress(run.at), Element::Byte(run.value));
+        let driver = self.env.driver();
+        if let Err(error) = driver.fill_in_stream(at, element, run.count, stream) {
+            let message =
+                format!("uses of memory that was freed in stream order may not be found: {error}");
+            self.env.error(&message, false);
+        }
+    }
+
     /// The driver gets the memory of buffers back: all of it is addressable,
     /// before this returns.
     fn give_back(&self, buffers: &[Placed]) {
@@ -389,14 +412,7 @@ impl Shadow {
                     continue;
                 }
             };
-            // What lies between placed buffers never is addressable.
-            let range = match placed.is_at_own_addresses() {
-                true => (
-                    placed.extent.base.0,
-                    placed.extent.end().0.next_multiple_of(encoding.block()),
-                ),
-                false => (placed.start, placed.end),
-            };
+            let range = placed.range(encoding);
             let is_gone = matches!(change, Change::Gone(_));
             if !self.cover(encoding, range, !is_gone).map_err(text)? {
                 if matches!(change, Change::Buffer(_)) {
@@ -565,6 +581,18 @@ impl Placed {
     /// Ringfence gave the addresses out itself.
     fn is_at_own_addresses(&self) -> bool {
         is_placed(self.extent.base.0)
+    }
+
+    /// The addresses whose shadow is the buffer's.
+    fn range(&self, encoding: Encoding) -> (u64, u64) {
+        // What lies between placed buffers never is addressable.
+        match self.is_at_own_addresses() {
+            true => (
+                self.extent.base.0,
+                self.extent.end().0.next_multiple_of(encoding.block()),
+            ),
+            false => (self.start, self.end),
+        }
     }
 
     /// Bytes of redzone.

@@ -90,6 +90,9 @@ impl Protection for Shadow {
         let Some(placed) = self.of(base) else { return };
         // Until its memory is taken away, kernels may use it in stream order.
         if placed.is_at_own_addresses() {
+            if let Leaves::InStream(stream) = how {
+                self.freed_in(placed, stream.support());
+            }
             return;
         }
         let is_over = matches!(how, Leaves::Now | Leaves::Held);

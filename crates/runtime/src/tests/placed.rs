@@ -2,7 +2,9 @@
 //! addresses are kept.
 
 use super::fake::{Bench, CONTEXT, Fake, extent, module};
-use crate::{Fill, FreeCall, FreeRequest, Owner, Placement, PlacementRequest};
+use crate::{
+    Fill, FreeCall, FreeRequest, Owner, Placement, PlacementRequest, StreamName, StreamUse,
+};
 use driver::sys::CUresult;
 use model::layout::placed::{MAPPING_GRANULE, PLACED_BASE};
 use model::layout::shadow::{Encoding, SHADOW_WINDOW};
@@ -12,6 +14,11 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 const ENCODING: Encoding = Encoding::Block256;
+const STREAM: StreamUse = StreamUse {
+    name: StreamName::Made(5),
+    context: CONTEXT,
+    blocking: true,
+};
 
 fn bench(settings: Settings) -> Bench {
     let device = Fake::default();
@@ -194,6 +201,42 @@ fn small_buffers_in_stream_order_share_granules_and_stay_apart() {
     assert!(bench.runtime.frees().empty_quarantine());
     assert_eq!(bench.device.vmm.lock().used(), 0);
     assert!(!bench.runtime.frees().empty_quarantine());
+}
+
+#[test]
+fn what_a_stream_frees_is_hidden_from_what_it_executes_later() {
+    let bench = shadowed();
+    let [freed, other] = [(); 2].map(|()| allocate_in(&bench, 100_000, true).unwrap());
+    bench.device.behind.store(true, Ordering::Relaxed);
+    let in_stream = |address| {
+        let request = FreeRequest {
+            function: "cuMemFreeAsync",
+            call: FreeCall::FreeAsync { stream: STREAM },
+            address,
+            capturing: false,
+        };
+        let forward = |address| panic!("the driver is asked to free {address}");
+        let answer = bench.runtime.frees().free(request, &forward);
+        assert_eq!(answer, CUresult::CUDA_SUCCESS);
+    };
+    // No kernel was launched since it was allocated.
+    in_stream(freed.base);
+    assert_eq!(shadow(&bench, freed.base.0), 0);
+    assert!(
+        bench.device.vmm.lock().holds(freed.base.0),
+        "the stream has not come there"
+    );
+    bench.launch(other.base.0, 0);
+    assert_eq!(shadow(&bench, freed.base.0), 0);
+    assert_eq!(shadow(&bench, freed.base.0 + 98_304), 0);
+    assert_eq!(shadow(&bench, other.base.0), u32::MAX);
+    bench.device.behind.store(false, Ordering::Relaxed);
+    in_stream(other.base);
+    let again = allocate_in(&bench, 100_000, true).unwrap();
+    bench.launch(again.base.0, 0);
+    assert_eq!(shadow(&bench, freed.base.0), 0);
+    assert_eq!(shadow(&bench, other.base.0), 0);
+    assert_eq!(shadow(&bench, again.base.0), u32::MAX);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::device::state::Device;
 use crate::mapping::{AccessFault, MapError, Protection};
 use driver::sys::{CUresult, CUstream_flags};
 use driver::{
-    DeviceFailure, Driver, DriverError, HostMapping, Release, ReleaseCall, StreamEvent,
+    DeviceFailure, Driver, DriverError, Element, HostMapping, Release, ReleaseCall, StreamEvent,
     SupportKernel, SupportLaunch, SupportModule, SupportStream,
 };
 use model::{DeviceAddress, DeviceKind, Extent};
@@ -175,14 +175,18 @@ impl Driver for Device {
     fn fill_in_stream(
         &self,
         address: DeviceAddress,
-        value: u32,
+        element: Element,
         count: u64,
         stream: SupportStream,
     ) -> Result<(), DriverError> {
+        let (call, bytes, value) = match element {
+            Element::Byte(value) => ("cuMemsetD8Async", 1, value.into()),
+            Element::Word(value) => ("cuMemsetD32Async", 4, value),
+        };
         let fill = Fill {
             address: address.0,
             pitch: 0,
-            element: 4,
+            element: bytes,
             value,
             width: count,
             height: 1,
@@ -192,7 +196,7 @@ impl Driver for Device {
         let filled = self
             .support_stream(stream)
             .and_then(|stream| self.enqueue(&stream, Work::Fill(fill), true));
-        filled.map_err(|code| call_error("cuMemsetD32Async", code))
+        filled.map_err(|code| call_error(call, code))
     }
 
     fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError> {

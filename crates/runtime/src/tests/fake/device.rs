@@ -2,7 +2,7 @@
 
 use driver::sys::CUresult;
 use driver::{
-    DeviceFailure, Driver, DriverError, HostMapping, Release, StreamEvent, SupportKernel,
+    DeviceFailure, Driver, DriverError, Element, HostMapping, Release, StreamEvent, SupportKernel,
     SupportLaunch, SupportModule, SupportStream,
 };
 use model::layout::canary::{CHECK_STAMPS, CHECK_STAMPS_SIZE};
@@ -272,11 +272,22 @@ impl Driver for Fake {
     fn fill_in_stream(
         &self,
         address: DeviceAddress,
-        value: u32,
+        element: Element,
         count: u64,
         _: SupportStream,
     ) -> Result<(), DriverError> {
-        self.fill(address, value, count)
+        match element {
+            Element::Word(value) => self.fill(address, value, count),
+            Element::Byte(value) => {
+                self.writes.lock().push(address.0);
+                let mut words = self.words.lock();
+                for at in address.0..address.0 + count {
+                    let (word, shift) = (words.entry(at & !3).or_default(), 8 * (at & 3));
+                    *word = *word & !(0xff << shift) | u32::from(value) << shift;
+                }
+                Ok(())
+            }
+        }
     }
 
     fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError> {
