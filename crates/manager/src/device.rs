@@ -1,7 +1,9 @@
 //! The device that the manager owns, and what is asked of it once.
 
 use crate::blocks;
+use crate::chains::Maker;
 use crate::fair::Share;
+use crate::log;
 use crate::progress::Progress;
 use crate::quiet::{Quiet, Waiter};
 use crate::streams::{Lent, Streams};
@@ -168,7 +170,16 @@ impl Device {
             + number(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         let reserved_shared = number(A::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;
         let multiprocessors = number(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        let streams = Streams::new(&context, cpu.is_some())?;
+        let chains = match Maker::new(&context, capability) {
+            Ok(maker) => Some(maker),
+            Err(error) => {
+                log::line(&format!(
+                    "warning: launches are put in one at a time, which takes longer: {error}"
+                ));
+                None
+            }
+        };
+        let streams = Streams::new(&context, chains, cpu.is_some())?;
         let limits = Limits {
             grid: [
                 number(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
@@ -204,16 +215,17 @@ impl Device {
         })
     }
 
-    /// A stream, for now or for as long as it is needed. Where none is spare, this
-    /// waits until no kernel runs.
+    /// A stream, for now or for as long as it is needed, with [chains](crate::chains) where
+    /// that `is_chained` and some have them. Where none is spare, this waits until no
+    /// kernel runs.
     ///
     /// # Errors
     ///
     /// Those of the driver.
-    pub(crate) fn stream(&self) -> Result<Lent, DriverError> {
+    pub(crate) fn stream(&self, is_chained: bool) -> Result<Lent, DriverError> {
         let mut waiter = None;
         loop {
-            if let Some(stream) = self.streams.take(&self.context)? {
+            if let Some(stream) = self.streams.take(&self.context, is_chained)? {
                 return Ok(stream);
             }
             let waiter = waiter.get_or_insert_with(|| Waiter::new(&self.quiet));

@@ -32,6 +32,8 @@ const LONG: Duration = Duration::from_millis(20);
 const UNKNOWN: u64 = 4;
 /// Pieces in flight, at most.
 const MOST: u64 = 96;
+/// Pieces behind one another until somebody looks whether they are over, at most.
+const MARKED: u64 = 16;
 
 /// The part of the device that a piece of work has, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,13 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
+    /// Of these shares.
+    pub(crate) fn of(shares: &[Share]) -> Pieces {
+        let mut pieces = Pieces::default();
+        shares.iter().for_each(|share| pieces.add(*share));
+        pieces
+    }
+
     /// One more.
     pub(crate) fn add(&mut self, share: Share) {
         self.count += 1;
@@ -130,11 +139,17 @@ impl Account {
         count < least || expected <= BOUND.as_nanos()
     }
 
+    /// Whether pieces are expected to be as short as those of which sixteen may be behind
+    /// one another until somebody looks.
+    pub(crate) fn is_short(&self) -> bool {
+        self.pace.is_some() && self.apart() == MARKED
+    }
+
     /// How many pieces of a stream may be behind one another until somebody looks
     /// whether they are over.
     pub(crate) fn apart(&self) -> u64 {
         let pace = self.pace.unwrap_or(BOUND).as_nanos().max(1);
-        u64::try_from(BOUND.as_nanos() / 8 / pace).map_or(16, |apart| apart.clamp(1, 16))
+        u64::try_from(BOUND.as_nanos() / 8 / pace).map_or(MARKED, |apart| apart.clamp(1, MARKED))
     }
 }
 

@@ -1,9 +1,14 @@
 //! The streams of one tenant. To the driver they are in order with nothing; what
 //! the default stream of CUDA orders is made here by events, so that it orders
 //! the streams of this tenant alone.
+//!
+//! Launches that nobody waits for are collected as long as more requests are there, and
+//! then put in by few calls ([`crate::chains`]). To all else here they are in their
+//! stream: whatever is asked for or put in puts them in first.
 
+use crate::chains::{self, LONGEST, Piece};
 use crate::device::Contained;
-use crate::fair::Share;
+use crate::fair::{Pieces, Share};
 use crate::numbers::Numbers;
 use crate::partition::Stopper;
 use crate::progress::{Marks, Progress};
@@ -16,6 +21,9 @@ use std::sync::Arc;
 
 /// The number of the default stream.
 pub(crate) const DEFAULT: u32 = 0;
+
+/// Streams of a tenant besides the default one that get chains.
+const CHAINED: usize = 7;
 
 /// Why nothing was put into a stream.
 pub(crate) enum NotPut {
@@ -79,7 +87,7 @@ pub(crate) struct Common {
 /// A stream, to put something into it now.
 pub(crate) struct Put<'l> {
     stream: &'l Stream,
-    _putting: Option<Putting<'l>>,
+    _putting: Option<Putting>,
 }
 
 impl std::ops::Deref for Put<'_> {
@@ -137,6 +145,15 @@ impl Lane {
     }
 }
 
+impl Drop for Lane {
+    /// Whoever looks at the stream now may be the last one to have it, and must not wait
+    /// for kernels, as who unloads a module does.
+    fn drop(&mut self) {
+        // (A stream that keeps its launches is not lent again.)
+        let _ = self.stream.forget();
+    }
+}
+
 /// The streams of a tenant.
 pub(crate) struct Lanes {
     common: Common,
@@ -145,6 +162,18 @@ pub(crate) struct Lanes {
     others: Numbers<Lane>,
     /// How much may be in one stream beyond what there is room for.
     beyond: u32,
+    batch: Option<Batch>,
+    /// Launches were collected, and the device did not take one: the first error.
+    failed: Option<DriverError>,
+}
+
+/// Launches that are collected, all for one stream.
+struct Batch {
+    number: u32,
+    pieces: Vec<Piece>,
+    shares: Vec<Share>,
+    /// They are being put in, from the first one on.
+    _putting: Putting,
 }
 
 impl Lanes {
@@ -157,7 +186,126 @@ impl Lanes {
             common,
             turn,
             beyond: 0,
+            batch: None,
+            failed: None,
         })
+    }
+
+    /// Why a launch that was collected is in no stream, if there was one since the last
+    /// call.
+    pub(crate) fn take_failed(&mut self) -> Option<DriverError> {
+        self.failed.take()
+    }
+
+    /// Puts a launch into a stream, where it has this part of the device: now, or where
+    /// `may_wait` with others that follow, at the latest before anything else is done here.
+    pub(crate) fn launch(
+        &mut self,
+        number: u32,
+        (piece, share): (Piece, Share),
+        may_wait: bool,
+    ) -> Result<(), NotPut> {
+        if !may_wait {
+            self.flush();
+            let put = self.put_of(number, share)?;
+            piece
+                .function
+                .launch(piece.launch, &piece.parameters, &put)?;
+            return Ok(());
+        }
+        if self
+            .batch
+            .as_ref()
+            .is_some_and(|batch| batch.number != number)
+        {
+            self.flush();
+        }
+        let waiting = self.batch.as_ref().map_or(0, |batch| batch.pieces.len());
+        let putting = match self.admit(number, share, waiting as u32) {
+            Ok(putting) => putting,
+            // What is over makes room, once it is in the stream.
+            Err(NotPut::Full) if waiting > 0 => {
+                self.flush();
+                self.admit(number, share, 0)?
+            }
+            Err(error) => return Err(error),
+        };
+        self.turn.put(share);
+        if let Some(putting) = putting {
+            self.batch = Some(Batch {
+                number,
+                pieces: Vec::with_capacity(LONGEST),
+                shares: Vec::with_capacity(LONGEST),
+                _putting: putting,
+            });
+        }
+        if let Some(batch) = &mut self.batch {
+            batch.pieces.push(piece);
+            batch.shares.push(share);
+            if batch.pieces.len() >= LONGEST {
+                self.flush();
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts in what was collected.
+    pub(crate) fn flush(&mut self) {
+        let Some(batch) = self.batch.take() else {
+            return;
+        };
+        // (The stream was there when they were collected, and had room.)
+        if let Err(NotPut::Driver(error)) = self.put_batch(&batch) {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn put_batch(&mut self, batch: &Batch) -> Result<(), NotPut> {
+        let Batch {
+            number,
+            pieces,
+            shares,
+            _putting,
+        } = batch;
+        let (mut pieces, mut shares) = (&pieces[..], &shares[..]);
+        // (One counts itself.)
+        let others = pieces.len() as u32 - 1;
+        let over = |turn: &Turn, shares: &[Share]| turn.over(Pieces::of(shares), None, false);
+        in_order(&mut self.default, &mut self.others, *number)
+            .map(|_| ())
+            .inspect_err(|_| over(&self.turn, shares))?;
+        let lane = match *number {
+            DEFAULT => &mut self.default,
+            _ => self.others.get_mut(*number).ok_or(NotPut::NoStream)?,
+        };
+        lane.puts += u64::from(others);
+        lane.queued = lane.queued.saturating_add(others);
+        let at: (&Context, &Stream) = (&self.common.context, &lane.stream);
+        let mut failed = None;
+        while !pieces.is_empty() {
+            let put = lane.marks.put_some(at, shares.iter().copied());
+            let count = put.inspect_err(|_| over(&self.turn, shares))?;
+            let (now, later) = pieces.split_at(count);
+            let mut note = |error| {
+                failed.get_or_insert(error);
+            };
+            match lane.stream.chains() {
+                Some(mut chains) => chains.launch(now, &lane.stream, &mut note),
+                None => chains::singly(now, &lane.stream, &mut note),
+            }
+            (pieces, shares) = (later, &shares[count..]);
+        }
+        failed.map_or(Ok(()), |error| Err(NotPut::Driver(error)))
+    }
+
+    /// The chains of all streams forget what they launched: a module is unloaded. All
+    /// streams are idle.
+    pub(crate) fn forget_launches(&mut self) -> Result<(), DriverError> {
+        self.flush();
+        self.default.stream.forget()?;
+        self.others
+            .values_mut()
+            .try_for_each(|lane| lane.stream.forget())
     }
 
     /// How much may be in one stream beyond what there is room for, from now on.
@@ -167,10 +315,13 @@ impl Lanes {
 
     /// Makes a stream.
     pub(crate) fn create(&mut self, is_blocking: bool) -> Result<Created, DriverError> {
+        self.flush();
         if !self.others.has_room_for(1) {
             return Ok(Created::TooMany);
         }
-        let Some(stream) = self.common.lent.take(&self.common.context)? else {
+        // (Few programs launch into more.)
+        let is_chained = self.others.numbered().count() < CHAINED;
+        let Some(stream) = self.common.lent.take(&self.common.context, is_chained)? else {
             return Ok(Created::NoneSpare);
         };
         let lane = Lane::new((&self.common, &self.turn), stream, is_blocking)?;
@@ -180,6 +331,7 @@ impl Lanes {
 
     /// Ends a stream, whose work is still done. Whether there was one.
     pub(crate) fn destroy(&mut self, number: u32) -> Result<bool, DriverError> {
+        self.flush();
         let Some(mut lane) = self.others.remove(number) else {
             return Ok(false);
         };
@@ -215,12 +367,48 @@ impl Lanes {
     }
 
     fn put_into(&mut self, number: u32, share: Share, is_held: bool) -> Result<Put<'_>, NotPut> {
+        self.flush();
+        let putting = self.admit_to(number, share, 0, is_held)?;
+        let lane = match number {
+            DEFAULT => &mut self.default,
+            _ => self.others.get_mut(number).ok_or(NotPut::NoStream)?,
+        };
+        lane.marks
+            .put((&self.common.context, &lane.stream), share)?;
+        Ok(Put {
+            stream: in_order(&mut self.default, &mut self.others, number)?,
+            _putting: putting,
+        })
+    }
+
+    /// As [`Lanes::admit_to`], for what takes time.
+    fn admit(
+        &mut self,
+        number: u32,
+        share: Share,
+        waiting: u32,
+    ) -> Result<Option<Putting>, NotPut> {
+        // So that the streams be idle soon.
+        let is_held = self.common.quiet.has_waiters();
+        self.admit_to(number, share, waiting, is_held)
+    }
+
+    /// Whether one more may be put into a stream, besides those that wait to be. From then
+    /// on something is being put in; where some wait, it is since the first of them.
+    fn admit_to(
+        &mut self,
+        number: u32,
+        share: Share,
+        waiting: u32,
+        is_held: bool,
+    ) -> Result<Option<Putting>, NotPut> {
         let Lanes {
             common,
             turn,
             default,
             others,
             beyond,
+            ..
         } = self;
         let room = if is_held { 1 } else { common.queued };
         let room = room.saturating_add(*beyond);
@@ -228,11 +416,12 @@ impl Lanes {
             DEFAULT => &mut *default,
             _ => others.get_mut(number).ok_or(NotPut::NoStream)?,
         };
-        if lane.queued >= room && !lane.is_idle()? {
+        let queued = lane.queued.saturating_add(waiting);
+        if queued >= room && (waiting > 0 || !lane.is_idle()?) {
             return Err(NotPut::Full);
         }
         // (Before the turn is looked at: `Quiet::let_pass`.)
-        let putting = common.quiet.put();
+        let putting = (waiting == 0).then(|| common.quiet.put());
         if !turn.may_put(share) {
             default.look()?;
             others.values_mut().try_for_each(Lane::look)?;
@@ -240,19 +429,12 @@ impl Lanes {
                 return Err(NotPut::Full);
             }
         }
-        let lane = match number {
-            DEFAULT => &mut *default,
-            _ => others.get_mut(number).ok_or(NotPut::NoStream)?,
-        };
-        lane.marks.put((&common.context, &lane.stream), share)?;
-        Ok(Put {
-            stream: in_order(default, others, number)?,
-            _putting: Some(putting),
-        })
+        Ok(putting)
     }
 
     /// As [`Lanes::put`], while no kernel runs.
     pub(crate) fn put_in(&mut self, _: &Quiescent<'_>, number: u32) -> Result<Put<'_>, NotPut> {
+        self.flush();
         Ok(Put {
             stream: in_order(&mut self.default, &mut self.others, number)?,
             _putting: None,
@@ -262,6 +444,7 @@ impl Lanes {
     /// Whether a stream is idle, `None` if there is none. The default stream is
     /// idle if all streams that it is ordered with are.
     pub(crate) fn is_idle(&mut self, number: u32) -> Result<Option<bool>, DriverError> {
+        self.flush();
         if number == DEFAULT {
             return self.are_idle(|lane| lane.is_blocking).map(Some);
         }
@@ -297,6 +480,7 @@ impl Lanes {
     }
 
     fn are_idle(&mut self, which: impl Fn(&Lane) -> bool) -> Result<bool, DriverError> {
+        self.flush();
         let mut all = self.default.is_idle()?;
         for lane in self.others.values_mut().filter(|lane| which(lane)) {
             all &= lane.is_idle()?;

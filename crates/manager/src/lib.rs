@@ -7,6 +7,7 @@
 //!                               ├▶ compile   code: only what the verifier accepts
 //!                               ├▶ modules   where its variables lie
 //!                               └▶ lanes     streams: in order for the tenant, with no other
+//!                                    ├▶ chains    launches that one call puts in
 //!                                    ├▶ quiet     quiescence, in which code is loaded
 //!                                    ├▶ turns     how much is in flight beside others
 //!                                    └▶ progress  whose kernels keep others from running
@@ -32,6 +33,7 @@ mod addresses;
 mod admin;
 mod blocks;
 mod budget;
+mod chains;
 mod common;
 mod compile;
 mod control;

@@ -122,10 +122,10 @@ impl Over {
 
 impl State {
     /// Whether a mark belongs behind what is in the stream. Short kernels get one
-    /// for 16, and those that come first one for 1, 1, 2, 4 and 8. Long ones get
-    /// one each, unless there are very many of them. Where the tenant is bounded,
-    /// they are so far `apart`.
-    fn needs_mark(&self, apart: Option<u64>) -> bool {
+    /// for 16, and those that come first one for 1, 1, 2, 4 and 8, unless the tenant's
+    /// are known to be short. Long ones get one each, unless there are very many of them.
+    /// Where the tenant is bounded, they are so far `apart`.
+    fn needs_mark(&self, apart: Option<u64>, is_short: bool) -> bool {
         if self.open.is_none() || self.pending.len() >= MARKS {
             return false;
         }
@@ -135,7 +135,8 @@ impl State {
             16..32 => 4,
             _ => 16,
         };
-        self.unmarked >= apart || (self.puts <= 16 && self.puts.is_power_of_two())
+        let is_early = self.puts <= 16 && self.puts.is_power_of_two();
+        self.unmarked >= apart || (is_early && !is_short)
     }
 
     fn over(&mut self, mark: Mark, over: &mut Over) {
@@ -203,33 +204,57 @@ impl Marks {
     /// # Errors
     ///
     /// Those of the driver.
-    pub(crate) fn put(
-        &self,
-        (context, stream): (&Context, &Stream),
-        share: Share,
-    ) -> Result<(), DriverError> {
-        let apart = self.turn.as_ref().and_then(|turn| turn.apart());
-        let mut state = self.state.lock();
-        if state.needs_mark(apart)
-            && let Some(put) = state.open.take()
-        {
-            let event = match state.spare.pop() {
-                Some(event) => event,
-                None => context.event(false)?,
-            };
-            event.record(stream)?;
-            let pieces = std::mem::take(&mut state.behind);
-            state.pending.push_back(Mark { event, put, pieces });
-            state.unmarked = 0;
-        }
-        state.open.get_or_insert_with(Instant::now);
-        state.puts += 1;
-        state.unmarked += 1;
-        state.behind.add(share);
+    pub(crate) fn put(&self, at: (&Context, &Stream), share: Share) -> Result<(), DriverError> {
+        self.put_some(at, std::iter::once(share))?;
         if let Some(turn) = &self.turn {
             turn.put(share);
         }
         Ok(())
+    }
+
+    /// Pieces of these shares, which their tenant's turn knows of, are put into the stream
+    /// next: as many as come before the next mark. How many these are: at least one, if
+    /// there are any.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    pub(crate) fn put_some(
+        &self,
+        (context, stream): (&Context, &Stream),
+        shares: impl IntoIterator<Item = Share>,
+    ) -> Result<usize, DriverError> {
+        let turn = self.turn.as_ref();
+        let (apart, is_short) = (
+            turn.and_then(|turn| turn.apart()),
+            turn.is_some_and(|turn| turn.is_short()),
+        );
+        let mut state = self.state.lock();
+        let mut count = 0;
+        for share in shares {
+            if state.needs_mark(apart, is_short)
+                && let Some(put) = state.open
+            {
+                if count > 0 {
+                    break;
+                }
+                let event = match state.spare.pop() {
+                    Some(event) => event,
+                    None => context.event(false)?,
+                };
+                event.record(stream)?;
+                state.open = None;
+                let pieces = std::mem::take(&mut state.behind);
+                state.pending.push_back(Mark { event, put, pieces });
+                state.unmarked = 0;
+            }
+            state.open.get_or_insert_with(Instant::now);
+            state.puts += 1;
+            state.unmarked += 1;
+            state.behind.add(share);
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// Looks what is over; whether all that was left is.
@@ -453,7 +478,7 @@ mod tests {
     /// How many marks stand in a stream after so many pieces of work, which are over
     /// by now.
     fn marks_after(device: &Device, puts: u32, is_slow: bool) -> usize {
-        let stream = Arc::new(device.stream().unwrap());
+        let stream = Arc::new(device.stream(false).unwrap());
         let marks = device.progress.watch_newcomer(&stream);
         marks.state.lock().is_slow = is_slow;
         for _ in 0..puts {
@@ -489,7 +514,7 @@ mod tests {
         let turns = Turns::new(Some(Duration::MAX));
         let (turn, other) = (turns.turn(1, 1), turns.turn(2, 1));
         assert!(turn.may_put(Share::WHOLE) && other.may_put(Share::WHOLE));
-        let stream = Arc::new(device.stream().unwrap());
+        let stream = Arc::new(device.stream(false).unwrap());
         let whose = (1, None);
         let marks = device.progress.add(&stream, whose, Some(Arc::clone(&turn)));
         for _ in 0..3 {
@@ -511,7 +536,7 @@ mod tests {
     fn what_is_over_shows_and_what_is_gone_is_forgotten() {
         let device = open(Some(Duration::from_secs(1)));
         let (progress, start) = (&device.progress, Instant::now());
-        let stream = Arc::new(device.stream().unwrap());
+        let stream = Arc::new(device.stream(false).unwrap());
         let marks = progress.watch_newcomer(&stream);
         let seen = progress.seen(start);
         assert_eq!(seen.len(), 1);

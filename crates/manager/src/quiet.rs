@@ -25,7 +25,7 @@ use crate::partition::{Stopper, Why};
 use crate::streams::{Lent, Streams};
 use driver::DriverError;
 use driver::calls::{Context, Stream};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{ArcRwLockReadGuard, Mutex, RawRwLock, RwLock, RwLockWriteGuard};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -94,7 +94,7 @@ impl Outlasts {
 /// Which streams there are, and who waits until all are idle.
 pub(crate) struct Quiet {
     /// Held for reading while something is put into a stream.
-    putting: RwLock<()>,
+    putting: Arc<RwLock<()>>,
     waiters: AtomicU32,
     watched: Mutex<Vec<Watched>>,
     /// What is dropped at the next quiescence.
@@ -119,8 +119,8 @@ pub(crate) struct Quiescent<'q> {
 }
 
 /// Something is being put into a stream.
-pub(crate) struct Putting<'q> {
-    _open: RwLockReadGuard<'q, ()>,
+pub(crate) struct Putting {
+    _open: ArcRwLockReadGuard<RawRwLock, ()>,
 }
 
 impl Quiet {
@@ -128,7 +128,7 @@ impl Quiet {
     /// for ever.
     pub(crate) fn new(budget: Option<Duration>) -> Quiet {
         Quiet {
-            putting: RwLock::new(()),
+            putting: Arc::new(RwLock::new(())),
             waiters: AtomicU32::new(0),
             watched: Mutex::default(),
             discarded: Mutex::default(),
@@ -148,9 +148,9 @@ impl Quiet {
     }
 
     /// To be held while something is put into a stream.
-    pub(crate) fn put(&self) -> Putting<'_> {
+    pub(crate) fn put(&self) -> Putting {
         Putting {
-            _open: self.putting.read(),
+            _open: self.putting.read_arc(),
         }
     }
 

@@ -55,6 +55,8 @@ impl Remains {
     /// Clears all of it away. Kernels of others may run: modules go later, and
     /// what their tables lead to is not reached any more.
     fn clear(self, device: &Device) {
+        // What they have launched keeps the modules loaded.
+        drop(self.lanes);
         if let Some(staged) = self.staged {
             device.quiet.discard(Box::new(staged));
         }

@@ -590,7 +590,7 @@ impl Manager {
             .context
             .make_current()
             .map_err(|error| failed(&error))?;
-        let stream = device.stream().map_err(|error| failed(&error))?;
+        let stream = device.stream(false).map_err(|error| failed(&error))?;
         let stream = Arc::new(stream);
         device.progress.watch_newcomer(&stream);
         let at: (&Context, &Stream) = (&device.context, &stream);
@@ -709,7 +709,9 @@ fn converse(
             channel.hold(holds);
             is_held = holds;
         }
-        let request = match frame.receive::<Request>(channel) {
+        // Nothing is left to be put in with others while none come. (A tenant could make
+        // all others wait for what it has not put in.)
+        let request = match frame.receive_with(channel, &mut || session.flush()) {
             Ok(request) => request,
             Err(error) => {
                 // Said in case that somebody reads it.

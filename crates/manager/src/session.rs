@@ -39,6 +39,8 @@ pub(crate) struct Session {
     library: Library,
     leaving: Leaving,
     lanes: Lanes,
+    /// Nobody waits for an answer to the request that is handled.
+    is_quiet: bool,
     blocks: Blocks,
     events: Numbers<Event>,
     modules: Numbers<Module>,
@@ -168,6 +170,7 @@ impl Session {
         let (base, size) = partition.allocatable();
         Ok(Session {
             lanes: lanes(&device, &partition, &quota)?,
+            is_quiet: false,
             blocks: Blocks::new(device.most_blocks),
             memory: Memory::new(base, size, quota.allocations),
             library: Library::new(),
@@ -224,6 +227,7 @@ impl Session {
     /// Does what is asked for, unless the reply has to tell that something has
     /// failed before. `out` gets the payload of the reply.
     pub(crate) fn reply(&mut self, request: Request, payload: &[u8], out: &mut Vec<u8>) -> Reply {
+        self.flush();
         let tells = self.failed.is_none() && request.tells_of_failures();
         if let Some((code, message)) = self.late.take_if(|_| tells) {
             out.clear();
@@ -231,19 +235,40 @@ impl Session {
             return Reply::Failed { code, message };
         }
         self.lanes.set_beyond(0);
+        self.is_quiet = false;
         self.handle(request, payload, out)
     }
 
-    /// Does what is asked for and wants no answer. `false`: not yet, work must be
-    /// over first.
+    /// Puts in what requests that wanted no answer have left to be put in with others.
+    pub(crate) fn flush(&mut self) {
+        self.lanes.flush();
+        if let Some(error) = self.lanes.take_failed() {
+            self.device.notice(error.code, &error.to_string());
+            self.fails_late(error.code, error.to_string());
+        }
+    }
+
+    /// A request that wanted no answer has failed. Of several, the first counts.
+    fn fails_late(&mut self, code: CUresult, message: String) {
+        if self.failed.is_none() {
+            self.late.get_or_insert((code, message));
+        }
+    }
+
+    /// Does what is asked for and wants no answer, where launches may be left to be put in
+    /// with others: [`Session::flush`]. `false`: not yet, work must be over first.
     pub(crate) fn handle_quietly(&mut self, request: &Request, payload: &[u8]) -> bool {
+        if !matches!(request, Request::Launch { .. }) {
+            self.flush();
+        }
         self.lanes.set_beyond(QUIET_IN_A_ROW);
+        self.is_quiet = true;
         match self.handle(request.clone(), payload, &mut Vec::new()) {
-            Reply::Busy => return false,
-            // Of several, the first.
-            Reply::Failed { code, message } if self.failed.is_none() => {
-                self.late.get_or_insert((CUresult(code), message));
+            Reply::Busy => {
+                self.flush();
+                return false;
             }
+            Reply::Failed { code, message } => self.fails_late(CUresult(code), message),
             _ => {}
         }
         true
@@ -844,7 +869,7 @@ fn lanes(device: &Device, partition: &Partition, quota: &Quota) -> Result<Lanes,
         stopper: Arc::clone(partition.stopper()),
         contained: device.contained(partition.stopper().word()),
     };
-    Lanes::new(common, device.stream()?)
+    Lanes::new(common, device.stream(true)?)
 }
 
 /// Whether all is over that something put into a stream now would wait for.

@@ -6,10 +6,16 @@
 //! one of the first 40 streams that are made beside a running kernel took until
 //! its end). So streams are made while no kernel runs, more than are asked for, and
 //! those that are not needed any more are kept for others.
+//!
+//! The same holds for [chains](crate::chains): a kernel that ran for two seconds held up
+//! the 30th that was made beside it. So the first streams have some, which stay theirs.
 
+use crate::chains::{Chains, Maker};
+use crate::log;
+use crate::quota::TENANTS;
 use driver::DriverError;
 use driver::calls::{Context, Stream};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -17,33 +23,71 @@ use std::sync::Arc;
 const FIRST: usize = 256;
 /// Streams that are made when there are none left.
 const BATCH: usize = 64;
+/// Of the first ones, those that have chains: the default stream of each tenant and as
+/// many others.
+const CHAINED: usize = 2 * TENANTS;
+
+/// A stream, with its chains if it has some.
+struct Made {
+    stream: Stream,
+    chains: Option<Mutex<Chains>>,
+}
 
 /// Streams that can be lent.
 pub(crate) struct Streams {
-    /// Nobody has them; work of who had them may still be in them.
-    spare: Mutex<VecDeque<Arc<Stream>>>,
+    /// Nobody has them; work of who had them may still be in them. Those with chains come
+    /// first.
+    spare: Mutex<VecDeque<Arc<Made>>>,
+    /// Makes chains, where the device has them.
+    chains: Option<Maker>,
     /// The device makes streams at any time, each for one tenant.
     are_made_singly: bool,
 }
 
 /// A stream that somebody has, until this is dropped.
 pub(crate) struct Lent {
-    stream: Arc<Stream>,
+    made: Arc<Made>,
     of: Arc<Streams>,
+}
+
+impl Lent {
+    /// Its chains, if it has some.
+    pub(crate) fn chains(&self) -> Option<MutexGuard<'_, Chains>> {
+        self.made.chains.as_ref().map(Mutex::lock)
+    }
+
+    /// Its chains forget what they launch, so that no module is kept loaded.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    pub(crate) fn forget(&self) -> Result<(), DriverError> {
+        self.chains().map_or(Ok(()), |mut chains| chains.clear())
+    }
 }
 
 impl std::ops::Deref for Lent {
     type Target = Stream;
 
     fn deref(&self) -> &Stream {
-        &self.stream
+        &self.made.stream
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if !self.of.are_made_singly {
-            self.of.spare.lock().push_back(Arc::clone(&self.stream));
+        if self.of.are_made_singly {
+            return;
+        }
+        // One that cannot forget is not lent again with what it launched.
+        if let Err(error) = self.forget() {
+            log::line(&format!("error: a stream is not used again: {error}"));
+            return;
+        }
+        let mut spare = self.of.spare.lock();
+        match self.made.chains {
+            Some(_) => spare.push_front(Arc::clone(&self.made)),
+            None => spare.push_back(Arc::clone(&self.made)),
         }
     }
 }
@@ -54,30 +98,39 @@ impl Streams {
     /// # Errors
     ///
     /// Those of the driver.
-    pub(crate) fn new(context: &Context, are_made_singly: bool) -> Result<Streams, DriverError> {
+    pub(crate) fn new(
+        context: &Context,
+        chains: Option<Maker>,
+        are_made_singly: bool,
+    ) -> Result<Streams, DriverError> {
         let streams = Streams {
             spare: Mutex::default(),
+            chains,
             are_made_singly,
         };
         if !are_made_singly {
-            streams.make(context, FIRST)?;
+            streams.make(context, FIRST, CHAINED)?;
         }
         Ok(streams)
     }
 
-    /// A stream without work; `None`: there is none until more are
-    /// [made](Self::make_more).
+    /// A stream without work, with chains where that `is_chained` and some have them;
+    /// `None`: there is none until more are [made](Self::make_more).
     ///
     /// # Errors
     ///
     /// Those of the driver.
-    pub(crate) fn take(self: &Arc<Self>, context: &Context) -> Result<Option<Lent>, DriverError> {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        context: &Context,
+        is_chained: bool,
+    ) -> Result<Option<Lent>, DriverError> {
         let stream = match self.are_made_singly {
-            true => Some(Arc::new(context.stream()?)),
-            false => self.idle()?,
+            true => Some(Arc::new(self.one(context, is_chained)?)),
+            false => self.idle(is_chained)?,
         };
-        Ok(stream.map(|stream| Lent {
-            stream,
+        Ok(stream.map(|made| Lent {
+            made,
             of: Arc::clone(self),
         }))
     }
@@ -88,21 +141,35 @@ impl Streams {
     ///
     /// Those of the driver.
     pub(crate) fn make_more(&self, context: &Context) -> Result<(), DriverError> {
-        self.make(context, BATCH)
+        self.make(context, BATCH, 0)
     }
 
-    fn make(&self, context: &Context, count: usize) -> Result<(), DriverError> {
-        for _ in 0..count {
-            let stream = Arc::new(context.stream()?);
-            self.spare.lock().push_back(stream);
+    /// Makes so many, of which so many have chains.
+    fn make(&self, context: &Context, count: usize, chained: usize) -> Result<(), DriverError> {
+        for number in 0..count {
+            let made = Arc::new(self.one(context, number < chained)?);
+            self.spare.lock().push_back(made);
         }
         Ok(())
     }
 
-    fn idle(&self) -> Result<Option<Arc<Stream>>, DriverError> {
+    fn one(&self, context: &Context, is_chained: bool) -> Result<Made, DriverError> {
+        let maker = self.chains.as_ref().filter(|_| is_chained);
+        let chains = maker.map(|maker| maker.make(context)).transpose()?;
+        Ok(Made {
+            stream: context.stream()?,
+            chains: chains.map(Mutex::new),
+        })
+    }
+
+    fn idle(&self, is_chained: bool) -> Result<Option<Arc<Made>>, DriverError> {
         let mut spare = self.spare.lock();
-        for at in 0..spare.len() {
-            if spare[at].is_idle()? {
+        for number in 0..spare.len() {
+            let at = match is_chained {
+                true => number,
+                false => spare.len() - 1 - number,
+            };
+            if spare[at].stream.is_idle()? {
                 return Ok(spare.remove(at));
             }
         }
@@ -119,21 +186,28 @@ mod tests {
     fn streams_are_kept_for_others_and_made_only_when_that_is_asked_for() {
         let device = Device::open(&DeviceChoice::Cpu(1), None, None).unwrap();
         let context = &device.context;
-        let streams = Arc::new(Streams::new(context, false).unwrap());
-        let mut lent = Vec::new();
-        while let Some(stream) = streams.take(context).unwrap() {
+        let maker = Maker::new(context, device.capability).unwrap();
+        let streams = Arc::new(Streams::new(context, Some(maker), false).unwrap());
+        let take = |is_chained| streams.take(context, is_chained).unwrap();
+        let (chained, plain) = (take(true).unwrap(), take(false).unwrap());
+        assert!(chained.chains().is_some() && plain.chains().is_none());
+        // Who wants none leaves those with chains to others, as long as there are more.
+        let mut lent = vec![chained, plain];
+        while let Some(stream) = take(false) {
+            let is_early = lent.len() <= FIRST - CHAINED;
+            assert_eq!(stream.chains().is_none(), is_early, "{}", lent.len());
             lent.push(stream);
         }
         assert_eq!(lent.len(), FIRST);
         let number = lent.pop().unwrap().raw();
-        assert_eq!(streams.take(context).unwrap().unwrap().raw(), number);
-        let _kept = streams.take(context).unwrap().unwrap();
-        assert!(streams.take(context).unwrap().is_none());
+        assert_eq!(take(false).unwrap().raw(), number);
+        let _kept = take(true).unwrap();
+        assert!(take(true).is_none());
         streams.make_more(context).unwrap();
         assert_eq!(streams.spare.lock().len(), BATCH);
         // Those of the CPU device are not used again.
-        let singly = Arc::new(Streams::new(context, true).unwrap());
-        drop(singly.take(context).unwrap().unwrap());
+        let singly = Arc::new(Streams::new(context, None, true).unwrap());
+        drop(singly.take(context, true).unwrap().unwrap());
         assert_eq!(singly.spare.lock().len(), 0);
     }
 }

@@ -209,6 +209,11 @@ impl Turn {
         self.is(Rule::Bounded).then(|| self.account.lock().apart())
     }
 
+    /// Whether its pieces are known to be short.
+    pub(crate) fn is_short(&self) -> bool {
+        self.account.lock().is_short()
+    }
+
     /// A piece is put in.
     pub(crate) fn put(&self, share: Share) {
         self.account.lock().put(share);

@@ -69,6 +69,21 @@ pub trait Channel: Send {
     /// None came.
     fn receive(&mut self, frame: &mut Vec<u8>) -> Result<(), ChannelError>;
 
+    /// As [`Channel::receive`]. `before_wait` is called before each wait, and may be where
+    /// a frame is there already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Channel::receive`].
+    fn receive_with(
+        &mut self,
+        frame: &mut Vec<u8>,
+        before_wait: &mut dyn FnMut(),
+    ) -> Result<(), ChannelError> {
+        before_wait();
+        self.receive(frame)
+    }
+
     /// How long [`Channel::receive`] waits from now on; `None`: for ever.
     ///
     /// # Errors
@@ -156,6 +171,21 @@ impl Frame {
         channel: &mut dyn Channel,
     ) -> Result<M, ChannelError> {
         channel.receive(&mut self.bytes)?;
+        self.decode()
+    }
+
+    /// As [`Frame::receive`]; `before_wait` is called before each wait
+    /// ([`Channel::receive_with`]).
+    ///
+    /// # Errors
+    ///
+    /// As [`Frame::receive`].
+    pub fn receive_with<M: DeserializeOwned>(
+        &mut self,
+        channel: &mut dyn Channel,
+        before_wait: &mut dyn FnMut(),
+    ) -> Result<M, ChannelError> {
+        channel.receive_with(&mut self.bytes, before_wait)?;
         self.decode()
     }
 

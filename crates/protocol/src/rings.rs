@@ -111,6 +111,15 @@ impl Channel for RingChannel {
         self.channel.receive(frame).map_err(of_ring)
     }
 
+    fn receive_with(
+        &mut self,
+        frame: &mut Vec<u8>,
+        before_wait: &mut dyn FnMut(),
+    ) -> Result<(), ChannelError> {
+        let received = self.channel.receive_with(frame, before_wait);
+        received.map_err(of_ring)
+    }
+
     fn set_patience(&mut self, patience: Option<Duration>) -> Result<(), ChannelError> {
         self.channel.set_patience(patience);
         Ok(())

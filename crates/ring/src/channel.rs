@@ -116,9 +116,26 @@ impl Channel {
     /// The connection is over, except after [`Error::TimedOut`] or
     /// [`Error::Interrupted`] before a message.
     pub fn receive(&mut self, message: &mut Vec<u8>) -> Result<(), Error> {
+        self.receive_with(message, &mut || {})
+    }
+
+    /// As [`Channel::receive`]. `before_wait` is called before each wait: not where the
+    /// whole message is there already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Channel::receive`].
+    pub fn receive_with(
+        &mut self,
+        message: &mut Vec<u8>,
+        before_wait: &mut dyn FnMut(),
+    ) -> Result<(), Error> {
         self.usable()?;
-        self.end.receiver.receive(message, self.patience)?;
-        let result = self.rest(message);
+        if !self.end.receiver.try_receive(message)? {
+            before_wait();
+            self.end.receiver.receive(message, self.patience)?;
+        }
+        let result = self.rest(message, before_wait);
         if let Err(error) = result {
             self.broken = Some(error);
         }
@@ -126,7 +143,7 @@ impl Channel {
     }
 
     /// What follows the first frame of a message.
-    fn rest(&mut self, message: &mut Vec<u8>) -> Result<(), Error> {
+    fn rest(&mut self, message: &mut Vec<u8>, before_wait: &mut dyn FnMut()) -> Result<(), Error> {
         let limit = self.limit;
         let Some((head, first)) = message.split_first_chunk::<HEAD>() else {
             return Err(Error::Part {
@@ -148,6 +165,7 @@ impl Channel {
             is_first = false;
             missing -= got;
             let kept = message.len();
+            before_wait();
             let left = self.stall.saturating_sub(start.elapsed());
             self.end.receiver.receive_after(message, kept, Some(left))?;
             got = message.len() - kept;

@@ -9,8 +9,8 @@
 //!
 //! A thread calls [`Context::make_current`] before anything else. No call waits
 //! for a kernel, except that the driver does so when a module is loaded or
-//! unloaded, when host memory is no longer registered, and when kernels get more
-//! local memory ([`Context::reserve_local`]).
+//! unloaded, when host memory is no longer registered, when kernels get more
+//! local memory ([`Context::reserve_local`]), and when streams or chains are made.
 
 /// Calls a function of a table and turns its result into a `DriverError`.
 macro_rules! call {
@@ -31,12 +31,14 @@ macro_rules! call {
 }
 
 mod context;
+mod graph;
 mod host;
 mod memory;
 mod module;
 mod stream;
 
 pub use context::Context;
+pub use graph::Chain;
 pub use host::HostMemory;
 pub use memory::{OutOfReservation, Physical, Reservation, Rows, Slice};
 pub use module::{Function, Image, Launch, LoadError, Module, Variable};

@@ -24,7 +24,7 @@ struct Inner {
 #[derive(Clone)]
 pub struct Function {
     module: Module,
-    raw: CUfunction,
+    pub(super) raw: CUfunction,
 }
 
 /// A variable of a module, which lies in memory of the driver's.
@@ -414,25 +414,31 @@ impl Function {
             config.attrs = &raw mut cooperative;
             config.numAttrs = 1;
         }
-        let mut size = parameters.len();
-        let mut extra = [
-            BUFFER,
-            parameters.as_ptr().cast_mut().cast(),
-            SIZE,
-            (&raw mut size).cast(),
-            END,
-        ];
-        // A kernel without parameters takes no buffer.
-        let extra = match parameters.is_empty() {
-            true => std::ptr::null_mut(),
-            false => extra.as_mut_ptr(),
-        };
-        let calls = self.context().calls();
-        call!(
-            calls,
-            cuLaunchKernelEx(&config, self.raw, std::ptr::null_mut(), extra)
-        )
+        with_parameters(parameters, |extra| {
+            let calls = self.context().calls();
+            call!(
+                calls,
+                cuLaunchKernelEx(&config, self.raw, std::ptr::null_mut(), extra)
+            )
+        })
     }
+}
+
+/// A block of parameters, as the driver takes it during a call.
+pub(super) fn with_parameters<R>(parameters: &[u8], call: impl FnOnce(*mut *mut c_void) -> R) -> R {
+    // A kernel without parameters takes no buffer.
+    if parameters.is_empty() {
+        return call(std::ptr::null_mut());
+    }
+    let mut size = parameters.len();
+    let mut extra = [
+        BUFFER,
+        parameters.as_ptr().cast_mut().cast(),
+        SIZE,
+        (&raw mut size).cast(),
+        END,
+    ];
+    call(extra.as_mut_ptr())
 }
 
 impl Drop for Inner {

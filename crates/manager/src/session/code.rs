@@ -3,7 +3,9 @@
 
 use super::{Answer, Module, NotDone, Pending, Session, invalid, no_handle, over_quota};
 use crate::blocks::{self, Room};
+use crate::chains::Piece;
 use crate::compile::Compiler;
+use crate::lanes::NotPut;
 use crate::memory::Use;
 use crate::modules::{self, Into, Kernel, Refused};
 use crate::quiet::Waiter;
@@ -111,6 +113,7 @@ impl Session {
         if !self.lanes.all_idle()? {
             return Err(NotDone::Busy);
         }
+        self.lanes.forget_launches()?;
         if let Some(module) = self.modules.remove(number) {
             modules::release(&module.loaded.variables, &mut self.memory);
             let count = module.kernels.len() as u64;
@@ -222,13 +225,26 @@ impl Session {
         // Set before the launch: should it fail halfway, the counters are read.
         self.are_unread |= kernel.may_fail;
         self.library.launched(&kernel.uses);
-        let put = self.lanes.put_of(stream, self.device.share(blocks));
-        let stream = put.inspect_err(|_| self.blocks.give_back(blocks))?;
+        let share = self.device.share(blocks);
         let Some(offset) = kernel.workspace else {
-            kernel.function.launch(launch, parameters, &stream)?;
+            let piece = Piece {
+                function: kernel.function.clone(),
+                launch,
+                parameters: parameters.to_vec(),
+            };
+            let may_wait = self.is_quiet && !launch.is_cooperative;
+            let put = self.lanes.launch(stream, (piece, share), may_wait);
+            // (What the device does not take was put in: it is no work in flight.)
+            put.inspect_err(|error| {
+                if !matches!(error, NotPut::Driver(_)) {
+                    self.blocks.give_back(blocks);
+                }
+            })?;
             self.tenant.launches.fetch_add(1, Ordering::Relaxed);
             return Ok(Reply::Done);
         };
+        let put = self.lanes.put_of(stream, share);
+        let stream = put.inspect_err(|_| self.blocks.give_back(blocks))?;
         if let Some(address) = workspace {
             let reservation = self.partition.reservation();
             let all = reservation.rows(address, WORKSPACE_BYTES, WORKSPACE_BYTES, 1)?;

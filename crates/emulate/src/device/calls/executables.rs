@@ -152,6 +152,9 @@ impl Device {
             .cloned()
             .collect();
         drop(nodes);
+        if let Some(contained) = stream.contained.get() {
+            works.iter_mut().for_each(|work| work.contain(contained));
+        }
         if !executable.held.is_empty() {
             let held = executable.held.clone();
             works.push(Work::Host(Arc::new(move || held.stays())));

@@ -5,6 +5,7 @@ use super::event::Event;
 use super::graph_memory::GraphMemory;
 use super::launch::KernelCall;
 use crate::device::core::Core;
+use crate::engine::Contained;
 use driver::graphs::{self, Shape};
 use driver::sys::CUresult;
 use parking_lot::Mutex;
@@ -232,6 +233,22 @@ impl WaitRelation {
 }
 
 impl Work {
+    /// Its kernels end as those of a contained stream. (Graphs that hold more than kernels
+    /// one behind the other are not put into such streams.)
+    pub fn contain(&mut self, contained: &Arc<Contained>) {
+        match self {
+            Work::Kernel(call) => *call = Arc::new(call.contained_by(contained)),
+            Work::Sequence(works) => {
+                let mut works_now = works.to_vec();
+                works_now
+                    .iter_mut()
+                    .for_each(|work| work.contain(contained));
+                *works = Arc::new(works_now);
+            }
+            _ => {}
+        }
+    }
+
     /// Executes it on this thread. In a context that has failed, only stamps
     /// and host functions still happen: waiting threads must go on.
     pub fn run(&self, core: &Core) {

@@ -1,7 +1,7 @@
 //! Streams of programs that share the device with others.
 
 use super::Rig;
-use crate::device::{Contained, Launch};
+use crate::device::{Contained, GraphNode, Launch};
 use driver::sys::CUresult;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -53,6 +53,39 @@ fn blocks_that_have_not_begun_are_dropped() {
     device.launch(rig.add(data, 3), stream).expect("launched");
     device.stream_synchronize(stream).expect("over");
     assert_eq!(rig.word(data), 3);
+}
+
+/// A kernel of a graph, too, ends by what its stream's kernels end by.
+#[test]
+fn kernels_of_a_graph_are_contained_by_the_stream_that_it_is_put_into() {
+    let (rig, stream, ends, word) = contained();
+    let device = &rig.device;
+    let data = rig.words(8);
+    let meet = Launch {
+        grid: [8, 1, 1],
+        ..rig.launch("meet", 32, &data.to_le_bytes())
+    };
+    let graph = device.graph_create().expect("a graph");
+    let first = device.graph_add(graph, &GraphNode::Kernel(meet), &[]);
+    let add = GraphNode::Kernel(rig.add(data, 3));
+    let first = first.expect("added");
+    device.graph_add(graph, &add, &[first]).expect("added");
+    let executable = device.graph_instantiate(graph, 0).expect("an executable");
+    device.graph_launch(executable, stream).expect("launched");
+    device.stream_synchronize(stream).expect("no error");
+    assert!(ends.take_deadlock());
+    assert_eq!(rig.word(data), 4);
+    rig.set_word(word, 1);
+    device.graph_launch(executable, stream).expect("launched");
+    device.stream_synchronize(stream).expect("no error");
+    assert_eq!(rig.word(data), 4, "no block began");
+    // In another stream it is an error of the context.
+    rig.set_word(word, 0);
+    device.graph_launch(executable, 0).expect("launched");
+    assert_eq!(
+        device.synchronize(),
+        Err(CUresult::CUDA_ERROR_LAUNCH_TIMEOUT)
+    );
 }
 
 #[test]
