@@ -128,36 +128,95 @@ pub(crate) fn singly(pieces: &[Piece], stream: &Stream, failed: &mut impl FnMut(
 mod tests {
     use super::*;
     use crate::device::{Device, DeviceChoice};
-    use driver::calls::Reservation;
+    use driver::sys::CUresult;
+    use model::layout::fence::GRANULE;
+    use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
 
-    /// A device, a kernel that multiplies a word by 3 and adds a number, and one word.
-    fn rig() -> (Device, Function) {
-        let device = Device::open(&DeviceChoice::Cpu(1), None, None).unwrap();
-        let text = c"
-            .version 6.3
-            .target sm_75
-            .address_size 64
-            .visible .entry step(.param .u64 at, .param .u32 number)
-            {
-                .reg .u32 %r<4>;
-                .reg .u64 %rd<2>;
-                ld.param.u64 %rd1, [at];
-                ld.param.u32 %r1, [number];
-                ld.global.u32 %r2, [%rd1];
-                mad.lo.u32 %r3, %r2, 3, %r1;
-                st.global.u32 [%rd1], %r3;
-                ret;
-            }";
-        let image = device.context.compile(text).unwrap();
-        let module = device.context.load(&image).unwrap();
-        let function = module.function("step").unwrap();
-        (device, function)
+    /// Addresses that nobody has.
+    const BASE: u64 = 0x4000_0000_0000;
+
+    /// Multiplies a word by 3 and adds a number, in one thread.
+    const STEP: &std::ffi::CStr = c"
+        .version 6.3
+        .target sm_75
+        .address_size 64
+        .visible .entry step(.param .u64 at, .param .u32 number)
+        {
+            .reg .u32 %r<4>;
+            .reg .u64 %rd<2>;
+            ld.param.u64 %rd1, [at];
+            ld.param.u32 %r1, [number];
+            ld.global.u32 %r2, [%rd1];
+            mad.lo.u32 %r3, %r2, 3, %r1;
+            st.global.u32 [%rd1], %r3;
+            ret;
+        }";
+
+    /// A launch, which the device takes if it `is_good`.
+    fn piece(function: &Function, at: u64, number: u32, is_good: bool) -> Piece {
+        let threads = if is_good { 1 } else { 5000 };
+        Piece {
+            function: function.clone(),
+            launch: Launch {
+                grid: [1; 3],
+                block: [threads, 1, 1],
+                shared: 0,
+                is_cooperative: false,
+            },
+            parameters: [&at.to_le_bytes()[..], &number.to_le_bytes()].concat(),
+        }
     }
 
-    fn word(context: &Context, memory: &Reservation) -> u32 {
+    /// Whatever their number and whichever of them the device refuses: all others are
+    /// made once, in order.
+    #[test]
+    fn launches_are_made_once_and_in_order() {
+        let device = Device::open(&DeviceChoice::Cpu(1), None, None).unwrap();
+        let context = &device.context;
+        let image = context.compile(STEP).unwrap();
+        let function = context.load(&image).unwrap().function("step").unwrap();
+        let reservation = context.reserve(BASE, 32 << 20).unwrap();
+        let memory = context.physical(GRANULE).unwrap();
+        reservation.map(BASE, &memory).unwrap();
+        let word = || reservation.slice(BASE, 4).unwrap();
+        let lent = device.stream(true).unwrap();
+        let run = prop::collection::vec((1u32..100, 0u8..20), 0..40);
+        let runs = prop::collection::vec(run, 1..6);
+        let config = ProptestConfig::with_cases(50);
+        let tested = TestRunner::new(config).run(&runs, |runs| {
+            context.write(word(), &[0; 4]).unwrap();
+            let (mut expected, mut refused, mut failed) = (0u32, 0, Vec::new());
+            for run in runs {
+                let mut pieces = Vec::new();
+                for (number, luck) in run {
+                    let is_good = luck > 0;
+                    pieces.push(piece(&function, BASE, number, is_good));
+                    match is_good {
+                        true => expected = expected.wrapping_mul(3).wrapping_add(number),
+                        false => refused += 1,
+                    }
+                }
+                let mut chains = lent.chains().unwrap();
+                chains.launch(&pieces, &lent, &mut |error| failed.push(error.code));
+            }
+            while !lent.is_idle().unwrap() {}
+            let mut bytes = [0; 4];
+            context.read(word(), &mut bytes).unwrap();
+            prop_assert_eq!(u32::from_le_bytes(bytes), expected);
+            prop_assert_eq!(failed, vec![CUresult::CUDA_ERROR_INVALID_VALUE; refused]);
+            Ok(())
+        });
+        tested.unwrap();
+        // Forgotten, they are launches of nothing.
+        lent.forget().unwrap();
+        context.write(word(), &[7, 0, 0, 0]).unwrap();
+        for chain in &lent.chains().unwrap().chains {
+            chain.launch(&lent).unwrap();
+        }
+        while !lent.is_idle().unwrap() {}
         let mut bytes = [0; 4];
-        let slice = memory.slice(memory.base(), 4).unwrap();
-        context.read(slice, &mut bytes).unwrap();
-        u32::from_le_bytes(bytes)
+        context.read(word(), &mut bytes).unwrap();
+        assert_eq!(bytes, [7, 0, 0, 0]);
     }
 }

@@ -4,6 +4,7 @@ mod support;
 
 use ring::{ALIGN, Error, StagingError};
 use std::thread;
+use std::time::Duration;
 use std::time::{Duration, Instant};
 use support::{LONG, layout, pair};
 
@@ -269,6 +270,38 @@ fn messages_may_be_larger_than_the_ring() {
     );
     client.send(&[b"still works"]).unwrap();
     drop(echo.join().unwrap());
+}
+
+/// Whoever leaves something undone as long as messages come does it before it waits: also
+/// for the rest of a message.
+#[test]
+fn who_waits_is_told_before() {
+    let (mut manager, mut client) = channels(100_000);
+    let mut message = Vec::new();
+    let mut receive = |manager: &mut Channel| {
+        let mut waits = 0;
+        manager
+            .receive_with(&mut message, &mut || waits += 1)
+            .unwrap();
+        (message.len(), waits)
+    };
+    client.send(&[b"one"]).unwrap();
+    client.send(&[b"three"]).unwrap();
+    assert_eq!(receive(&mut manager), (3, 0));
+    assert_eq!(receive(&mut manager), (5, 0));
+    // More than the ring holds.
+    let sender = thread::spawn(move || {
+        client.send(&[&vec![7; 50_000]]).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        client.send(&[b"later"]).unwrap();
+        client
+    });
+    thread::sleep(Duration::from_millis(20));
+    let (length, waits) = receive(&mut manager);
+    assert_eq!(length, 50_000);
+    assert!(waits > 0);
+    assert_eq!(receive(&mut manager), (5, 1));
+    drop(sender.join().unwrap());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! natively.
 
 use protocol::{QUIET_IN_A_ROW, Reply, Request};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of a copy from host memory at most that is sent without a reply. CUDA
 /// copies as many from pageable memory before it returns, and not behind.
@@ -14,16 +14,19 @@ pub(crate) struct Ahead {
     /// By stream, how many requests were sent without a reply since one of that
     /// stream was accepted.
     in_a_row: BTreeMap<u32, u32>,
-    /// Nothing was put into any stream since all were idle.
-    is_idle: bool,
+    /// The streams that something was put into since they were known to be idle.
+    busy: BTreeSet<u32>,
 }
+
+/// The default stream, into which the manager itself puts things, too.
+const DEFAULT: u32 = 0;
 
 impl Ahead {
     /// Of a tenant that has asked for nothing.
     pub(crate) fn new() -> Ahead {
         Ahead {
             in_a_row: BTreeMap::new(),
-            is_idle: true,
+            busy: BTreeSet::new(),
         }
     }
 
@@ -35,14 +38,14 @@ impl Ahead {
         // A copy from host memory waits for all that comes before it, and
         // nothing behind it would be done meanwhile.
         if matches!(request, Request::Write { .. }) {
-            return self.is_idle;
+            return self.busy.is_empty();
         }
         let count = self.in_a_row.entry(stream).or_default();
         if *count >= QUIET_IN_A_ROW {
             return false;
         }
         *count += 1;
-        self.is_idle = false;
+        self.busy.insert(stream);
         true
     }
 
@@ -51,8 +54,19 @@ impl Ahead {
         match request {
             Request::Synchronize | Request::Reset if *reply == Reply::Done => {
                 self.in_a_row.clear();
-                self.is_idle = true;
+                self.busy.clear();
                 return;
+            }
+            // These are done when all is over that their stream comes after, and leave
+            // nothing in it.
+            Request::Write { stream, .. }
+            | Request::Read { stream, .. }
+            | Request::WriteStaged { stream, .. }
+            | Request::ReadStaged { stream, .. }
+            | Request::StreamQuery { stream }
+                if matches!(reply, Reply::Done | Reply::Bytes) =>
+            {
+                self.busy.remove(stream);
             }
             Request::Allocate { .. }
             | Request::MemoryInfo
@@ -72,7 +86,9 @@ impl Ahead {
             | Request::GetLimit { .. }
             | Request::SetLimit { .. }
             | Request::Synchronize => {}
-            _ => self.is_idle = false,
+            _ => {
+                self.busy.insert(request.stream().unwrap_or(DEFAULT));
+            }
         }
         if let (Some(stream), Reply::Done) = (request.stream(), reply) {
             self.in_a_row.remove(&stream);

@@ -5,7 +5,7 @@
 use crate::ahead::SMALL;
 use crate::convert::{Answer, get, list, per_thread_functions, pick};
 use crate::large::large;
-use crate::link::Link;
+use crate::link::{Link, Patience};
 use crate::managed;
 use crate::transfer::{Fill, Transfer, copy_in, copy_now, fill_in};
 use driver::sys::*;
@@ -70,8 +70,15 @@ pub(crate) fn pieces(whole: Shape, most: u64) -> impl Iterator<Item = (u64, u64,
 
 /// Waits until all is over that a copy in this stream comes after.
 pub(crate) fn settle(link: &Link, stream: u32) -> Answer {
-    link.done(&Request::StreamQuery { stream })
+    link.done(&Request::StreamQuery { stream })?;
+    match stream {
+        DEFAULT => Ok(()),
+        _ => link.done(&Request::StreamQuery { stream: DEFAULT }),
+    }
 }
+
+/// The default stream, which others may wait for.
+const DEFAULT: u32 = 0;
 
 /// # Safety
 /// `from` is host memory with these rows.
@@ -93,10 +100,12 @@ unsafe fn upload(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -
         if is_sure && link.send(&request, &bytes)? {
             continue;
         }
+        let patience = Patience::new();
         loop {
             match link.ask(&request, &bytes, |_| {})? {
                 Reply::Done => break,
-                Reply::Busy => settle(link, stream).and_then(|()| settle(link, 0))?,
+                // (Until all is over that it comes after.)
+                Reply::Busy => patience.pause(),
                 _ => return Err(link.astray()),
             }
         }
@@ -112,6 +121,7 @@ unsafe fn download(link: &Link, stream: u32, to: Side, from: Side, shape: Shape)
             stream,
             from: from.place(row, byte, part),
         };
+        let patience = Patience::new();
         loop {
             let mut fits = true;
             let reply = link.ask(&request, &[], |bytes| {
@@ -129,7 +139,7 @@ unsafe fn download(link: &Link, stream: u32, to: Side, from: Side, shape: Shape)
             })?;
             match reply {
                 Reply::Bytes if fits => break,
-                Reply::Busy => settle(link, stream).and_then(|()| settle(link, 0))?,
+                Reply::Busy => patience.pause(),
                 _ => return Err(link.astray()),
             }
         }

@@ -222,7 +222,7 @@ pub(crate) unsafe fn large(link: &Link, stream: u32, to: Side, from: Side, shape
     };
     let mut done = staged::run(link, 0, &mut whole)?;
     while done < whole.pieces.len() {
-        settle(link, stream).and_then(|()| settle(link, 0))?;
+        settle(link, stream)?;
         done = staged::run(link, done, &mut whole)?;
     }
     Ok(())
