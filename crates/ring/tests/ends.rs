@@ -4,7 +4,6 @@ mod support;
 
 use ring::{ALIGN, Error, StagingError};
 use std::thread;
-use std::time::Duration;
 use std::time::{Duration, Instant};
 use support::{LONG, layout, pair};
 
@@ -278,7 +277,7 @@ fn messages_may_be_larger_than_the_ring() {
 fn who_waits_is_told_before() {
     let (mut manager, mut client) = channels(100_000);
     let mut message = Vec::new();
-    let mut receive = |manager: &mut Channel| {
+    let mut receive = |manager: &mut ring::Channel| {
         let mut waits = 0;
         manager
             .receive_with(&mut message, &mut || waits += 1)
