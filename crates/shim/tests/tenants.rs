@@ -10,6 +10,8 @@ mod printed;
 #[path = "tenants/reach.rs"]
 mod reach;
 mod support;
+#[path = "tenants/together.rs"]
+mod together;
 #[path = "../../ring/tests/support/mod.rs"]
 mod vandal;
 
