@@ -122,9 +122,9 @@ impl Over {
 
 impl State {
     /// Whether a mark belongs behind what is in the stream. Short kernels get one
-    /// for 16, and those that come first one for 1, 1, 2, 4 and 8, unless the tenant's
-    /// are known to be short. Long ones get one each, unless there are very many of them.
-    /// Where the tenant is bounded, they are so far `apart`.
+    /// for 16, and those that come first one for 1, 1, 2, 4 and 8, or for 8 and 8 where the
+    /// tenant's are known to be short. Long ones get one each, unless there are very many
+    /// of them. Where the tenant is bounded, they are so far `apart`.
     fn needs_mark(&self, apart: Option<u64>, is_short: bool) -> bool {
         if self.open.is_none() || self.pending.len() >= MARKS {
             return false;
@@ -136,7 +136,7 @@ impl State {
             _ => 16,
         };
         let is_early = self.puts <= 16 && self.puts.is_power_of_two();
-        self.unmarked >= apart || (is_early && !is_short)
+        self.unmarked >= apart || (is_early && (!is_short || self.puts == 8))
     }
 
     fn over(&mut self, mark: Mark, over: &mut Over) {
@@ -503,6 +503,52 @@ mod tests {
         ] {
             assert_eq!(marks_after(&device, puts, false), short, "{puts}");
             assert_eq!(marks_after(&device, puts, true), long, "{puts}");
+        }
+    }
+
+    /// How many pieces are put in together, of so many that come at once; and how many
+    /// marks stand between them then.
+    fn runs(device: &Device, most: usize, is_short: bool) -> (Vec<usize>, usize) {
+        let stream = Arc::new(device.stream(false).unwrap());
+        let turns = Turns::new(Some(Duration::MAX));
+        let turn = turns.turn(1, 1);
+        if is_short {
+            let one = Pieces::of(&[Share::WHOLE]);
+            turn.over(one, Some(Duration::from_micros(5)), true);
+        }
+        let whose = (1, None);
+        let marks = device.progress.add(&stream, whose, Some(turn));
+        let (mut left, mut runs) = (most, Vec::new());
+        while left > 0 {
+            let shares = std::iter::repeat_n(Share::WHOLE, left);
+            let at: (&Context, &Stream) = (&device.context, &stream);
+            let run = marks.put_some(at, shares).unwrap();
+            runs.push(run);
+            left -= run;
+        }
+        let pending = marks.state.lock().pending.len();
+        (runs, pending)
+    }
+
+    #[test]
+    fn pieces_that_come_together_are_marked_as_those_that_come_apart() {
+        let device = open(Some(Duration::from_secs(1)));
+        for (most, is_short, expected) in [
+            (0, false, &[][..]),
+            (1, false, &[1]),
+            (16, false, &[1, 1, 2, 4, 8]),
+            (40, false, &[1, 1, 2, 4, 8, 16, 8]),
+            (6, true, &[6]),
+            (16, true, &[8, 8]),
+            (40, true, &[8, 16, 16]),
+        ] {
+            let (runs, marks) = runs(&device, most, is_short);
+            assert_eq!(runs, expected, "{most} {is_short}");
+            assert_eq!(marks, runs.len().saturating_sub(1), "{most} {is_short}");
+        }
+        for puts in [1, 5, 17, 81] {
+            let (_, marks) = runs(&device, puts, false);
+            assert_eq!(marks, marks_after(&device, puts as u32, false), "{puts}");
         }
     }
 
