@@ -23,8 +23,14 @@ pub struct AloneSummary {
     pub detected: usize,
     /// Of those, with exactly what the case expects.
     pub exact: usize,
-    /// Good twins with a finding that the case does not expect.
+    /// Good twins with a finding that the case does not expect, and none is listed for.
     pub false_alarms: usize,
+    /// Good twins with a finding, for a reason that is listed.
+    #[serde(default)]
+    pub listed: usize,
+    /// Good twins without a finding that are listed.
+    #[serde(default)]
+    pub listed_in_vain: usize,
     /// `GROUP/CATEGORY/cases` and `.../detected`.
     #[serde(flatten)]
     pub categories: BTreeMap<String, usize>,
@@ -45,6 +51,9 @@ pub struct AloneRow {
     pub exact: bool,
     /// Whether there is one in the good twin that the case does not expect.
     pub alarm: bool,
+    /// Why there is one, where that is known (`expected-missing.txt`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed: Option<String>,
     /// The first finding in the bad twin, or how it ended without one.
     pub message: String,
     /// Wall seconds of the bad twin.
@@ -82,7 +91,12 @@ pub fn run(
         let (row, device) = judge_case(options, &manifest, case, protection, scratch.path())
             .with_context(|| format!("in the case {}", case.name))?;
         let found = if row.found { "found " } else { "missed" };
-        let alarm = if row.alarm { " FALSE ALARM" } else { "" };
+        let alarm = match (row.alarm, &row.listed) {
+            (true, None) => " FALSE ALARM",
+            (true, Some(_)) => " (the good twin, too, as listed)",
+            (false, Some(_)) => " LISTED IN VAIN",
+            (false, None) => "",
+        };
         print(&format!(
             "{:<48} {found}{alarm} ({:.1} s) {}",
             row.case, row.seconds, row.message
@@ -128,6 +142,9 @@ fn judge_case(
     };
     let (outcome, report) = checked(&bad.program, "bad")?;
     let (_, good) = checked(&case.good, "good")?;
+    let twin = format!("good_{}", case.name);
+    let mut listed = manifest.missing.iter();
+    let listed = listed.find(|missing| missing.is_of(&twin, options.device, Some(protection)));
     let first = report.as_ref().and_then(|report| report.findings.first());
     let unexpected = good.iter().flat_map(|report| &report.findings);
     let mut unexpected = unexpected.filter(|finding| !judge::is_expected(&case.also, finding));
@@ -138,6 +155,7 @@ fn judge_case(
         found: first.is_some(),
         exact: judge::judge_bad(&bad.expect, &outcome, report.as_ref()).pass,
         alarm: unexpected.next().is_some(),
+        listed: listed.map(|missing| missing.reason.clone()),
         message: match (first, outcome.code()) {
             (Some(finding), _) => judge::describe(finding),
             (None, Some(code)) => format!("no findings, exit code {code}"),
@@ -158,7 +176,10 @@ fn summarize(rows: &[AloneRow]) -> AloneSummary {
         summary.cases += 1;
         summary.detected += usize::from(row.found);
         summary.exact += usize::from(row.exact);
-        summary.false_alarms += usize::from(row.alarm);
+        let listed = row.listed.is_some();
+        summary.false_alarms += usize::from(row.alarm && !listed);
+        summary.listed += usize::from(row.alarm && listed);
+        summary.listed_in_vain += usize::from(!row.alarm && listed);
         for (what, by) in [("cases", true), ("detected", row.found)] {
             let key = format!("{}/{}/{what}", row.group, row.category);
             *summary.categories.entry(key).or_default() += usize::from(by);
@@ -180,17 +201,25 @@ mod tests {
             found,
             exact,
             alarm: exact,
+            listed: None,
             message: String::new(),
             seconds: 0.0,
+        };
+        let known = |row| AloneRow {
+            listed: Some("why".into()),
+            ..row
         };
         let rows = [
             row("a", true, false),
             row("a", false, false),
             row("b", true, true),
+            known(row("b", true, true)),
+            known(row("b", true, false)),
         ];
         let summary = summarize(&rows);
-        assert_eq!((summary.cases, summary.detected, summary.exact), (3, 2, 1));
+        assert_eq!((summary.cases, summary.detected, summary.exact), (5, 4, 2));
         assert_eq!(summary.false_alarms, 1);
+        assert_eq!((summary.listed, summary.listed_in_vain), (1, 1));
         assert_eq!(summary.categories["g/a/cases"], 2);
         assert_eq!(summary.categories["g/a/detected"], 1);
     }

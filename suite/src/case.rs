@@ -51,7 +51,9 @@
 //!
 //! `expected-missing.txt` beside the groups names the programs that are not
 //! judged right yet, each with its reason. They are run, counted and shown;
-//! one that is judged right after all fails until it leaves the list.
+//! one that is judged right after all fails until it leaves the list. Such a list
+//! excuses no false alarm, but under one protection alone (`gpu:pages`), where the
+//! device itself stops what works natively.
 
 use anyhow::{Context, Result, bail, ensure};
 use model::Note;

@@ -381,17 +381,19 @@ fn run_alone(options: &run::Options, protection: &str, json: Option<&Path>) -> R
     let results = alone::run(options, protection, &|line| println!("{line}"))?;
     let summary = &results.summary;
     println!(
-        "{protection} alone: findings in {} of {} bad twins, as expected in {}, {} false alarms, on {}",
+        "{protection} alone: findings in {} of {} bad twins, as expected in {}, {} false alarms, {} listed, {} listed in vain, on {}",
         summary.detected,
         summary.cases,
         summary.exact,
         summary.false_alarms,
+        summary.listed,
+        summary.listed_in_vain,
         results.provenance.device
     );
     if let Some(json) = json {
         results.write(json)?;
     }
-    Ok(summary.false_alarms == 0)
+    Ok(summary.false_alarms == 0 && summary.listed_in_vain == 0)
 }
 
 fn act(command: Command) -> Result<bool> {

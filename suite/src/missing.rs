@@ -11,6 +11,10 @@ pub struct Missing {
     pub program: String,
     /// The device where it is; none: on both.
     pub device: Option<model::DeviceKind>,
+    /// The protection that it is run under alone ([`crate::alone`]), if it is judged wrong
+    /// only then.
+    #[serde(default)]
+    pub alone: Option<String>,
     /// Why.
     pub reason: String,
 }
@@ -35,7 +39,18 @@ pub fn read(folder: &Path) -> Result<Vec<Missing>> {
     parse_missing(&text).with_context(|| format!("in {}", path.display()))
 }
 
-/// One line a program: `PROGRAM any|cpu|gpu REASON`; `#` starts a comment.
+impl Missing {
+    /// Whether it is about this program on this device, as the suite runs it, or under this
+    /// protection alone.
+    pub fn is_of(&self, program: &str, device: model::DeviceKind, alone: Option<&str>) -> bool {
+        self.program == program
+            && self.device.is_none_or(|own| own == device)
+            && self.alone.as_deref() == alone
+    }
+}
+
+/// One line a program: `PROGRAM any|cpu|gpu REASON`, or with `:PROTECTION` behind the
+/// device for what is wrong under that protection alone; `#` starts a comment.
 fn parse_missing(text: &str) -> Result<Vec<Missing>> {
     let lines = text.lines().map(str::trim);
     lines
@@ -45,7 +60,11 @@ fn parse_missing(text: &str) -> Result<Vec<Missing>> {
             let (Some(program), Some(device), Some(reason)) =
                 (words.next(), words.next(), words.next())
             else {
-                bail!("`{line}` is not `PROGRAM any|cpu|gpu REASON`");
+                bail!("`{line}` is not `PROGRAM any|cpu|gpu[:PROTECTION] REASON`");
+            };
+            let (device, alone) = match device.split_once(':') {
+                Some((device, protection)) => (device, Some(protection.to_owned())),
+                None => (device, None),
             };
             Ok(Missing {
                 program: program.to_owned(),
@@ -55,6 +74,7 @@ fn parse_missing(text: &str) -> Result<Vec<Missing>> {
                     "gpu" => Some(model::DeviceKind::Gpu),
                     _ => bail!("`{device}` is no device"),
                 },
+                alone,
                 reason: reason.trim().to_owned(),
             })
         })
@@ -74,10 +94,16 @@ mod tests {
             Missing {
                 program: "good_b".into(),
                 device: Some(model::DeviceKind::Cpu),
+                alone: None,
                 reason: "no such call".into()
             }
         );
         assert_eq!(list[0].device, None);
+        let gpu = model::DeviceKind::Gpu;
+        assert!(list[0].is_of("bad_a", gpu, None) && !list[1].is_of("good_b", gpu, None));
+        let alone = &parse_missing("good_c gpu:pages it dies\n").unwrap()[0];
+        assert!(alone.is_of("good_c", gpu, Some("pages")));
+        assert!(!alone.is_of("good_c", gpu, None) && !alone.is_of("good_c", gpu, Some("shadow")));
         assert!(parse_missing("bad_a any").is_err());
         assert!(parse_missing("bad_a tpu why").is_err());
     }

@@ -288,9 +288,8 @@ fn judge_task(
         Some(text) => Verdict { pass: false, text },
         None => judge::judge_notes(&task.case.notes, report.as_ref(), verdict),
     };
-    let listed = manifest.missing.iter().find(|missing| {
-        missing.program == name && missing.device.is_none_or(|device| device == options.device)
-    });
+    let mut listed = manifest.missing.iter();
+    let listed = listed.find(|missing| missing.is_of(&name, options.device, None));
     let verdict = match listed {
         None => verdict,
         // The list excuses a miss, never an alarm.
