@@ -88,7 +88,8 @@ impl Vandal {
         match self.random.below(100) {
             // A position that may be right, so that frames are read.
             0..30 => {
-                let near = self.word(POSITIONS[which]) + self.random.below(6) as u64 * 8;
+                let step = self.random.below(6) as u64 * 8;
+                let near = self.word(POSITIONS[which]).wrapping_add(step);
                 self.write(POSITIONS[which], &near.to_le_bytes());
             }
             30..33 => self.write(POSITIONS[which], &number.to_le_bytes()),
