@@ -33,6 +33,12 @@ fn memory_is_freed_in_the_order_of_streams() {
 }
 
 #[test]
+fn pageable_memory_is_copied_before_anybody_needs_it() {
+    let printed = same("tenant_copies.cu");
+    assert_eq!(printed.lines().count(), 5, "{printed}");
+}
+
+#[test]
 fn functions_of_the_host_are_called_in_the_order_of_their_stream() {
     let printed = same("tenant_calls.cu");
     let first = "other 1 held cudaErrorNotReady cudaErrorNotReady calls 0\n";
