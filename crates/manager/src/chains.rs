@@ -3,13 +3,14 @@
 //! The launches of all tenants go through one context, whose driver takes them one at a
 //! time: on an H200 four threads make 550,000 a second together, four processes of
 //! their own 700,000. A [chain](driver::calls::Chain) takes half of the host's time for
-//! each of its launches, a third of the device's from one to the next, and little of it
-//! while others wait.
+//! each of its launches, and a third of the device's from one to the next; threads that
+//! put in chains hardly wait for one another.
 //!
 //! Chains are of a fixed length, so a stream has some of several lengths. They are made
 //! with the streams, while no kernel runs; streams that have none are given single
 //! launches. A chain that is put in again follows itself, so none is in two streams.
 
+use crate::fair::Share;
 use driver::DriverError;
 use driver::calls::{Chain, Context, Function, Launch, Stream};
 use std::ffi::CString;
@@ -19,12 +20,25 @@ pub(crate) struct Piece {
     pub(crate) function: Function,
     pub(crate) launch: Launch,
     pub(crate) parameters: Vec<u8>,
+    /// The part of the device that it has.
+    pub(crate) share: Share,
+}
+
+impl Piece {
+    /// Puts it into a stream by itself.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    pub(crate) fn put(&self, stream: &Stream) -> Result<(), DriverError> {
+        self.function.launch(self.launch, &self.parameters, stream)
+    }
 }
 
 /// The lengths of a stream's chains, from the shortest on.
 const LENGTHS: [usize; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 16];
 /// The longest one.
-pub(crate) const LONGEST: usize = 16;
+pub(crate) const LONGEST: usize = LENGTHS[LENGTHS.len() - 1];
 
 /// The chains of one stream.
 pub(crate) struct Chains {
@@ -115,10 +129,7 @@ fn put(chain: &mut Chain, pieces: &[Piece], stream: &Stream) -> Result<(), Drive
 /// Puts launches into a stream, one at a time.
 pub(crate) fn singly(pieces: &[Piece], stream: &Stream, failed: &mut impl FnMut(DriverError)) {
     for piece in pieces {
-        let launched = piece
-            .function
-            .launch(piece.launch, &piece.parameters, stream);
-        if let Err(error) = launched {
+        if let Err(error) = piece.put(stream) {
             failed(error);
         }
     }
@@ -165,6 +176,7 @@ mod tests {
                 is_cooperative: false,
             },
             parameters: [&at.to_le_bytes()[..], &number.to_le_bytes()].concat(),
+            share: Share::WHOLE,
         }
     }
 

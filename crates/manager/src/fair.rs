@@ -33,7 +33,7 @@ const UNKNOWN: u64 = 4;
 /// Pieces in flight, at most.
 const MOST: u64 = 96;
 /// Pieces behind one another until somebody looks whether they are over, at most.
-const MARKED: u64 = 16;
+pub(crate) const MARKED: u64 = 16;
 
 /// The part of the device that a piece of work has, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +61,9 @@ pub(crate) struct Pieces {
 
 impl Pieces {
     /// Of these shares.
-    pub(crate) fn of(shares: &[Share]) -> Pieces {
+    pub(crate) fn of(shares: impl IntoIterator<Item = Share>) -> Pieces {
         let mut pieces = Pieces::default();
-        shares.iter().for_each(|share| pieces.add(*share));
+        shares.into_iter().for_each(|share| pieces.add(share));
         pieces
     }
 
@@ -139,10 +139,10 @@ impl Account {
         count < least || expected <= BOUND.as_nanos()
     }
 
-    /// Whether pieces are expected to be as short as those of which sixteen may be behind
-    /// one another until somebody looks.
+    /// Whether pieces are known to be so short that [`MARKED`] may be behind one another
+    /// until somebody looks.
     pub(crate) fn is_short(&self) -> bool {
-        self.pace.is_some() && self.apart() == MARKED
+        self.apart() == MARKED
     }
 
     /// How many pieces of a stream may be behind one another until somebody looks

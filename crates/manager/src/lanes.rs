@@ -17,10 +17,8 @@ use crate::streams::{Lent, Streams};
 use crate::turns::Turn;
 use driver::DriverError;
 use driver::calls::{Context, Event, Stream};
+use protocol::{DEFAULT_STREAM as DEFAULT, QUIET_IN_A_ROW};
 use std::sync::Arc;
-
-/// The number of the default stream.
-pub(crate) const DEFAULT: u32 = 0;
 
 /// Streams of a tenant besides the default one that get chains.
 const CHAINED: usize = 7;
@@ -160,8 +158,8 @@ pub(crate) struct Lanes {
     turn: Arc<Turn>,
     default: Lane,
     others: Numbers<Lane>,
-    /// How much may be in one stream beyond what there is room for.
-    beyond: u32,
+    /// Nobody waits for an answer to what is put in.
+    is_quiet: bool,
     batch: Option<Batch>,
     /// Launches were collected, and the device did not take one: the first error.
     failed: Option<DriverError>,
@@ -171,7 +169,6 @@ pub(crate) struct Lanes {
 struct Batch {
     number: u32,
     pieces: Vec<Piece>,
-    shares: Vec<Share>,
     /// They are being put in, from the first one on.
     _putting: Putting,
 }
@@ -185,7 +182,7 @@ impl Lanes {
             others: Numbers::new(DEFAULT + 1, common.streams),
             common,
             turn,
-            beyond: 0,
+            is_quiet: false,
             batch: None,
             failed: None,
         })
@@ -197,20 +194,12 @@ impl Lanes {
         self.failed.take()
     }
 
-    /// Puts a launch into a stream, where it has this part of the device: now, or where
-    /// `may_wait` with others that follow, at the latest before anything else is done here.
-    pub(crate) fn launch(
-        &mut self,
-        number: u32,
-        (piece, share): (Piece, Share),
-        may_wait: bool,
-    ) -> Result<(), NotPut> {
-        if !may_wait {
-            self.flush();
-            let put = self.put_of(number, share)?;
-            piece
-                .function
-                .launch(piece.launch, &piece.parameters, &put)?;
+    /// Puts a launch into a stream. Where nobody waits for an answer, it may go in together
+    /// with others that follow: at the latest before anything else is done here.
+    pub(crate) fn launch(&mut self, number: u32, piece: Piece) -> Result<(), NotPut> {
+        let share = piece.share;
+        if !self.is_quiet || piece.launch.is_cooperative {
+            piece.put(&*self.put_of(number, share)?)?;
             return Ok(());
         }
         if self
@@ -235,13 +224,11 @@ impl Lanes {
             self.batch = Some(Batch {
                 number,
                 pieces: Vec::with_capacity(LONGEST),
-                shares: Vec::with_capacity(LONGEST),
                 _putting: putting,
             });
         }
         if let Some(batch) = &mut self.batch {
             batch.pieces.push(piece);
-            batch.shares.push(share);
             if batch.pieces.len() >= LONGEST {
                 self.flush();
             }
@@ -264,16 +251,15 @@ impl Lanes {
         let Batch {
             number,
             pieces,
-            shares,
             _putting,
         } = batch;
-        let (mut pieces, mut shares) = (&pieces[..], &shares[..]);
+        let over = |turn: &Turn, lost| turn.over(Pieces::of(shares(lost)), None, false);
+        let mut pieces = &pieces[..];
         // (One counts itself.)
         let others = pieces.len() as u32 - 1;
-        let over = |turn: &Turn, shares: &[Share]| turn.over(Pieces::of(shares), None, false);
         in_order(&mut self.default, &mut self.others, *number)
             .map(|_| ())
-            .inspect_err(|_| over(&self.turn, shares))?;
+            .inspect_err(|_| over(&self.turn, pieces))?;
         let lane = match *number {
             DEFAULT => &mut self.default,
             _ => self.others.get_mut(*number).ok_or(NotPut::NoStream)?,
@@ -283,8 +269,8 @@ impl Lanes {
         let at: (&Context, &Stream) = (&self.common.context, &lane.stream);
         let mut failed = None;
         while !pieces.is_empty() {
-            let put = lane.marks.put_some(at, shares.iter().copied());
-            let count = put.inspect_err(|_| over(&self.turn, shares))?;
+            let put = lane.marks.put_some(at, shares(pieces));
+            let count = put.inspect_err(|_| over(&self.turn, pieces))?;
             let (now, later) = pieces.split_at(count);
             let mut note = |error| {
                 failed.get_or_insert(error);
@@ -293,7 +279,7 @@ impl Lanes {
                 Some(mut chains) => chains.launch(now, &lane.stream, &mut note),
                 None => chains::singly(now, &lane.stream, &mut note),
             }
-            (pieces, shares) = (later, &shares[count..]);
+            pieces = later;
         }
         failed.map_or(Ok(()), |error| Err(NotPut::Driver(error)))
     }
@@ -308,9 +294,10 @@ impl Lanes {
             .try_for_each(|lane| lane.stream.forget())
     }
 
-    /// How much may be in one stream beyond what there is room for, from now on.
-    pub(crate) fn set_beyond(&mut self, beyond: u32) {
-        self.beyond = beyond;
+    /// Whether somebody waits for an answer to what is put in, from now on. Where nobody
+    /// does, [`QUIET_IN_A_ROW`] pieces more may be in one stream than there is room for.
+    pub(crate) fn set_quiet(&mut self, is_quiet: bool) {
+        self.is_quiet = is_quiet;
     }
 
     /// Makes a stream.
@@ -407,11 +394,12 @@ impl Lanes {
             turn,
             default,
             others,
-            beyond,
+            is_quiet,
             ..
         } = self;
         let room = if is_held { 1 } else { common.queued };
-        let room = room.saturating_add(*beyond);
+        let beyond = if *is_quiet { QUIET_IN_A_ROW } else { 0 };
+        let room = room.saturating_add(beyond);
         let lane = match number {
             DEFAULT => &mut *default,
             _ => others.get_mut(number).ok_or(NotPut::NoStream)?,
@@ -487,6 +475,11 @@ impl Lanes {
         }
         Ok(all)
     }
+}
+
+/// The parts of the device that launches have.
+fn shares(pieces: &[Piece]) -> impl Iterator<Item = Share> {
+    pieces.iter().map(|piece| piece.share)
 }
 
 /// The stream, which waits from now on for what comes before by the rules of the

@@ -14,7 +14,7 @@
 //! looks at the marks unless a time is asked for.
 
 use crate::budget::{Budget, Role, Seen, Work};
-use crate::fair::{Pieces, Share};
+use crate::fair::{MARKED, Pieces, Share};
 use crate::log;
 use crate::partition::{Stopper, Why};
 use crate::quiet::Quiet;
@@ -130,7 +130,7 @@ impl State {
             return false;
         }
         let apart = match self.pending.len() {
-            _ if !self.is_slow => apart.unwrap_or(16),
+            _ if !self.is_slow => apart.unwrap_or(MARKED),
             0..16 => 1,
             16..32 => 4,
             _ => 16,
@@ -513,7 +513,7 @@ mod tests {
         let turns = Turns::new(Some(Duration::MAX));
         let turn = turns.turn(1, 1);
         if is_short {
-            let one = Pieces::of(&[Share::WHOLE]);
+            let one = Pieces::of([Share::WHOLE]);
             turn.over(one, Some(Duration::from_micros(5)), true);
         }
         let whose = (1, None);

@@ -709,8 +709,8 @@ fn converse(
             channel.hold(holds);
             is_held = holds;
         }
-        // Nothing is left to be put in with others while none come. (A tenant could make
-        // all others wait for what it has not put in.)
+        // Launches wait for others only while these are there: a tenant that stops sending,
+        // in the middle of a message, too, must not hold up who waits until all are put in.
         let request = match frame.receive_with(channel, &mut || session.flush()) {
             Ok(request) => request,
             Err(error) => {

@@ -21,7 +21,7 @@ use driver::DriverError;
 use driver::calls::{Event, Launch, OutOfReservation, Rows};
 use driver::sys::CUresult;
 use model::layout::fence::retired;
-use protocol::{Chunk, Limit, MAX_PAYLOAD, Place, QUIET_IN_A_ROW, Reply, Request, Staging};
+use protocol::{Chunk, Limit, MAX_PAYLOAD, Place, Reply, Request, Staging};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -39,8 +39,6 @@ pub(crate) struct Session {
     library: Library,
     leaving: Leaving,
     lanes: Lanes,
-    /// Nobody waits for an answer to the request that is handled.
-    is_quiet: bool,
     blocks: Blocks,
     events: Numbers<Event>,
     modules: Numbers<Module>,
@@ -170,7 +168,6 @@ impl Session {
         let (base, size) = partition.allocatable();
         Ok(Session {
             lanes: lanes(&device, &partition, &quota)?,
-            is_quiet: false,
             blocks: Blocks::new(device.most_blocks),
             memory: Memory::new(base, size, quota.allocations),
             library: Library::new(),
@@ -234,8 +231,7 @@ impl Session {
             let code = code.0;
             return Reply::Failed { code, message };
         }
-        self.lanes.set_beyond(0);
-        self.is_quiet = false;
+        self.lanes.set_quiet(false);
         self.handle(request, payload, out)
     }
 
@@ -261,8 +257,7 @@ impl Session {
         if !matches!(request, Request::Launch { .. }) {
             self.flush();
         }
-        self.lanes.set_beyond(QUIET_IN_A_ROW);
-        self.is_quiet = true;
+        self.lanes.set_quiet(true);
         match self.handle(request.clone(), payload, &mut Vec::new()) {
             Reply::Busy => {
                 self.flush();
@@ -400,7 +395,7 @@ impl Session {
                     shared,
                     is_cooperative,
                 };
-                self.launch(kernel, stream, launch, &parameters)
+                self.launch(kernel, stream, launch, parameters)
             }
             Request::Allocate { size } => self.allocate(size),
             Request::Free { address } => self.free(address),

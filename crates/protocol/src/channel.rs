@@ -170,8 +170,7 @@ impl Frame {
         &mut self,
         channel: &mut dyn Channel,
     ) -> Result<M, ChannelError> {
-        channel.receive(&mut self.bytes)?;
-        self.decode()
+        self.receive_with(channel, &mut || {})
     }
 
     /// As [`Frame::receive`]; `before_wait` is called before each wait

@@ -34,8 +34,8 @@ pub use control::{
     SliceState, is_slice_name, slice_folder,
 };
 pub use message::{
-    Attribute, DeviceFacts, Hello, Kernel, Limit, Loaded, MAGIC, NAME_BYTES, Place, QUIET_IN_A_ROW,
-    Reply, Request, Unprinted, VERSION, Variable, Welcome,
+    Attribute, DEFAULT_STREAM, DeviceFacts, Hello, Kernel, Limit, Loaded, MAGIC, NAME_BYTES, Place,
+    QUIET_IN_A_ROW, Reply, Request, Unprinted, VERSION, Variable, Welcome,
 };
 pub use ring::{ALIGN as STAGING_ALIGN, Chunk, Chunks, Credentials, PeerError, Staging};
 pub use rings::{COPIED_THROUGH, PINNED_UNIT, RingChannel};

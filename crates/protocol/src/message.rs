@@ -337,6 +337,9 @@ pub struct Unprinted {
     pub is_garbage: bool,
 }
 
+/// The number of the default stream, which every tenant has.
+pub const DEFAULT_STREAM: u32 = 0;
+
 /// How many requests without a reply a tenant sends at most for one stream
 /// before it asks for one of that stream with a reply. The manager has room for
 /// as many behind one that it has accepted, so that it never has to wait.

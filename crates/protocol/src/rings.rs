@@ -108,7 +108,7 @@ impl Channel for RingChannel {
     }
 
     fn receive(&mut self, frame: &mut Vec<u8>) -> Result<(), ChannelError> {
-        self.channel.receive(frame).map_err(of_ring)
+        self.receive_with(frame, &mut || {})
     }
 
     fn receive_with(

@@ -2,7 +2,7 @@
 //! as this process knows, so that a call returns its own errors itself, as
 //! natively.
 
-use protocol::{QUIET_IN_A_ROW, Reply, Request};
+use protocol::{DEFAULT_STREAM, QUIET_IN_A_ROW, Reply, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of a copy from host memory at most that is sent without a reply. CUDA
@@ -17,9 +17,6 @@ pub(crate) struct Ahead {
     /// The streams that something was put into since they were known to be idle.
     busy: BTreeSet<u32>,
 }
-
-/// The default stream, into which the manager itself puts things, too.
-const DEFAULT: u32 = 0;
 
 impl Ahead {
     /// Of a tenant that has asked for nothing.
@@ -87,7 +84,8 @@ impl Ahead {
             | Request::SetLimit { .. }
             | Request::Synchronize => {}
             _ => {
-                self.busy.insert(request.stream().unwrap_or(DEFAULT));
+                // (Into the default one the manager itself puts things, too.)
+                self.busy.insert(request.stream().unwrap_or(DEFAULT_STREAM));
             }
         }
         if let (Some(stream), Reply::Done) = (request.stream(), reply) {

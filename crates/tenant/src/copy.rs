@@ -5,11 +5,11 @@
 use crate::ahead::SMALL;
 use crate::convert::{Answer, get, list, per_thread_functions, pick};
 use crate::large::large;
-use crate::link::{Link, Patience};
+use crate::link::Link;
 use crate::managed;
 use crate::transfer::{Fill, Transfer, copy_in, copy_now, fill_in};
 use driver::sys::*;
-use protocol::{MAX_PAYLOAD, Place, Reply, Request};
+use protocol::{DEFAULT_STREAM, MAX_PAYLOAD, Place, Reply, Request};
 use std::ffi::c_void;
 
 /// One side of a copy: rows, one after the other by a pitch.
@@ -72,13 +72,13 @@ pub(crate) fn pieces(whole: Shape, most: u64) -> impl Iterator<Item = (u64, u64,
 pub(crate) fn settle(link: &Link, stream: u32) -> Answer {
     link.done(&Request::StreamQuery { stream })?;
     match stream {
-        DEFAULT => Ok(()),
-        _ => link.done(&Request::StreamQuery { stream: DEFAULT }),
+        DEFAULT_STREAM => Ok(()),
+        // (The stream may wait for it.)
+        _ => link.done(&Request::StreamQuery {
+            stream: DEFAULT_STREAM,
+        }),
     }
 }
-
-/// The default stream, which others may wait for.
-const DEFAULT: u32 = 0;
 
 /// # Safety
 /// `from` is host memory with these rows.
@@ -100,14 +100,9 @@ unsafe fn upload(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -
         if is_sure && link.send(&request, &bytes)? {
             continue;
         }
-        let patience = Patience::new();
-        loop {
-            match link.ask(&request, &bytes, |_| {})? {
-                Reply::Done => break,
-                // (Until all is over that it comes after.)
-                Reply::Busy => patience.pause(),
-                _ => return Err(link.astray()),
-            }
+        match link.wait_with(&request, &bytes, |_| {})? {
+            Reply::Done => {}
+            _ => return Err(link.astray()),
         }
     }
     Ok(())
@@ -121,27 +116,23 @@ unsafe fn download(link: &Link, stream: u32, to: Side, from: Side, shape: Shape)
             stream,
             from: from.place(row, byte, part),
         };
-        let patience = Patience::new();
-        loop {
-            let mut fits = true;
-            let reply = link.ask(&request, &[], |bytes| {
-                fits = bytes.len() as u64 == part.width * part.height;
-                if !fits {
-                    return;
-                }
-                for (line, bytes) in (row..).zip(bytes.chunks_exact(part.width as usize)) {
-                    let at = to.address + line * to.pitch + byte;
-                    let at = std::ptr::with_exposed_provenance_mut::<u8>(at as usize);
-                    // SAFETY: a part of a row of the program's memory; `bytes`
-                    // are ours.
-                    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
-                }
-            })?;
-            match reply {
-                Reply::Bytes if fits => break,
-                Reply::Busy => patience.pause(),
-                _ => return Err(link.astray()),
+        let mut fits = true;
+        let reply = link.wait_with(&request, &[], |bytes| {
+            fits = bytes.len() as u64 == part.width * part.height;
+            if !fits {
+                return;
             }
+            for (line, bytes) in (row..).zip(bytes.chunks_exact(part.width as usize)) {
+                let at = to.address + line * to.pitch + byte;
+                let at = std::ptr::with_exposed_provenance_mut::<u8>(at as usize);
+                // SAFETY: a part of a row of the program's memory; `bytes`
+                // are ours.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
+            }
+        })?;
+        match reply {
+            Reply::Bytes if fits => {}
+            _ => return Err(link.astray()),
         }
     }
     Ok(())

@@ -425,9 +425,19 @@ impl Link {
 
     /// Asks until the reply is not [`Reply::Busy`].
     pub(crate) fn wait(&self, request: &Request) -> Result<Reply, CUresult> {
+        self.wait_with(request, &[], |_| {})
+    }
+
+    /// As [`Link::wait`], with a payload; `read` gets that of each reply.
+    pub(crate) fn wait_with(
+        &self,
+        request: &Request,
+        payload: &[u8],
+        mut read: impl FnMut(&[u8]),
+    ) -> Result<Reply, CUresult> {
         let patience = Patience::new();
         loop {
-            match self.ask(request, &[], |_| {})? {
+            match self.ask(request, payload, &mut read)? {
                 Reply::Busy => patience.pause(),
                 reply => return Ok(reply),
             }

@@ -5,7 +5,6 @@ use super::{Answer, Module, NotDone, Pending, Session, invalid, no_handle, over_
 use crate::blocks::{self, Room};
 use crate::chains::Piece;
 use crate::compile::Compiler;
-use crate::lanes::NotPut;
 use crate::memory::Use;
 use crate::modules::{self, Into, Kernel, Refused};
 use crate::quiet::Waiter;
@@ -13,7 +12,7 @@ use crate::quota::Waits;
 use driver::calls::Launch;
 use driver::sys::{CUfunction_attribute, CUresult};
 use model::layout::fence::WORKSPACE_BYTES;
-use protocol::{Attribute, Limit, Reply};
+use protocol::{Attribute, DEFAULT_STREAM, Limit, Reply};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -64,7 +63,7 @@ impl Session {
             self.pending = Some(Pending::Compiled(contained, waiter));
             return Err(NotDone::Busy);
         };
-        let stream = self.lanes.put_in(&quiescent, crate::lanes::DEFAULT)?;
+        let stream = self.lanes.put_in(&quiescent, DEFAULT_STREAM)?;
         let mut into = Into {
             device: &device,
             quiescent: &quiescent,
@@ -153,7 +152,7 @@ impl Session {
         number: u32,
         stream: u32,
         launch: Launch,
-        parameters: &[u8],
+        parameters: Vec<u8>,
     ) -> Answer {
         let kernel = self.kernels.get(number);
         let kernel = kernel.ok_or_else(|| no_handle("kernel"))?;
@@ -212,7 +211,7 @@ impl Session {
         &mut self,
         (kernel, stream, blocks): (u32, u32, u64),
         mut launch: Launch,
-        parameters: &[u8],
+        parameters: Vec<u8>,
         workspace: Option<u64>,
     ) -> Answer {
         let kernel = self.kernels.get(kernel);
@@ -230,16 +229,11 @@ impl Session {
             let piece = Piece {
                 function: kernel.function.clone(),
                 launch,
-                parameters: parameters.to_vec(),
+                parameters,
+                share,
             };
-            let may_wait = self.is_quiet && !launch.is_cooperative;
-            let put = self.lanes.launch(stream, (piece, share), may_wait);
-            // (What the device does not take was put in: it is no work in flight.)
-            put.inspect_err(|error| {
-                if !matches!(error, NotPut::Driver(_)) {
-                    self.blocks.give_back(blocks);
-                }
-            })?;
+            let put = self.lanes.launch(stream, piece);
+            put.inspect_err(|_| self.blocks.give_back(blocks))?;
             self.tenant.launches.fetch_add(1, Ordering::Relaxed);
             return Ok(Reply::Done);
         };
@@ -250,7 +244,7 @@ impl Session {
             let all = reservation.rows(address, WORKSPACE_BYTES, WORKSPACE_BYTES, 1)?;
             stream.fill(all, 4, 0)?;
         }
-        let mut with_it = parameters.to_vec();
+        let mut with_it = parameters;
         with_it.resize(offset as usize, 0);
         with_it.extend(workspace.unwrap_or(0).to_le_bytes());
         let launched = kernel.function.launch(launch, &with_it, &stream);

@@ -314,9 +314,8 @@ impl Shadow {
         self.is_pending.store(true, Ordering::Release);
     }
 
-    /// A stream frees a buffer at addresses of its own. Until its memory is taken away,
-    /// when the stream has come here, kernels may use it: but not those that the stream
-    /// executes behind this, to which nothing of it is addressable.
+    /// A stream frees a buffer at addresses of its own. Kernels that the stream executes
+    /// before this may still use it; to those behind, nothing of it is addressable.
     fn freed_in(&self, placed: Placed, stream: SupportStream) {
         // What is written later would make it addressable again.
         self.flush();

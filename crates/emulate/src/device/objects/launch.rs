@@ -28,6 +28,7 @@ pub struct Launch {
 }
 
 /// A launch that was found legal.
+#[derive(Clone)]
 pub(crate) struct KernelCall {
     pub launch: Launch,
     pub function: Arc<Function>,
@@ -36,15 +37,6 @@ pub(crate) struct KernelCall {
 }
 
 impl KernelCall {
-    /// The same in a contained stream.
-    pub fn contained_by(&self, contained: &Arc<Contained>) -> KernelCall {
-        KernelCall {
-            launch: self.launch.clone(),
-            function: Arc::clone(&self.function),
-            contained: Some(Arc::clone(contained)),
-        }
-    }
-
     /// Executes the kernel on this thread and the engine's workers.
     pub fn run(&self, core: &Core) {
         let cancel = core.cancel();

@@ -237,13 +237,10 @@ impl Work {
     /// one behind the other are not put into such streams.)
     pub fn contain(&mut self, contained: &Arc<Contained>) {
         match self {
-            Work::Kernel(call) => *call = Arc::new(call.contained_by(contained)),
+            Work::Kernel(call) => Arc::make_mut(call).contained = Some(Arc::clone(contained)),
             Work::Sequence(works) => {
-                let mut works_now = works.to_vec();
-                works_now
-                    .iter_mut()
-                    .for_each(|work| work.contain(contained));
-                *works = Arc::new(works_now);
+                let works = Arc::make_mut(works).iter_mut();
+                works.for_each(|work| work.contain(contained));
             }
             _ => {}
         }
