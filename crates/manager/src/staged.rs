@@ -107,8 +107,8 @@ impl Staged {
     ) -> Result<(&HostMemory<Part>, u64), &'static str> {
         let size = self.staging.size();
         let (number, bytes) = part_of(offset, size);
-        if number == 0 || offset >= size {
-            return Err("what is copied through is not copied behind");
+        if offset >= size {
+            return Err("it is not in the staging area");
         }
         if offset.checked_add(length).is_none_or(|end| end > bytes.end) {
             return Err("a copy goes from one part of the staging area to another");

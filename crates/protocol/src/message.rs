@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub const MAGIC: [u8; 8] = *b"ringfenc";
 
 /// The version of the messages. Both sides have the same one, or do not talk.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Bytes of a tenant's name at most.
 pub const NAME_BYTES: usize = 64;
@@ -352,6 +352,8 @@ impl Request {
             self,
             Request::Launch { .. }
                 | Request::Write { .. }
+                | Request::WriteBehind { .. }
+                | Request::ReadBehind { .. }
                 | Request::Copy { .. }
                 | Request::Fill { .. }
                 | Request::StreamWait { .. }
@@ -370,8 +372,6 @@ impl Request {
                 Request::Read { .. }
                     | Request::WriteStaged { .. }
                     | Request::ReadStaged { .. }
-                    | Request::WriteBehind { .. }
-                    | Request::ReadBehind { .. }
                     | Request::StreamQuery { .. }
                     | Request::EventQuery { .. }
                     | Request::Synchronize

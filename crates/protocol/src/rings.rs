@@ -13,7 +13,7 @@ const REPLIES: u64 = 256 << 10;
 
 /// Bytes at the start of the staging area that large copies go through: what is
 /// under way of them. Memory is taken for it when it is used.
-pub const COPIED_THROUGH: u64 = 8 << 20;
+pub const COPIED_THROUGH: u64 = 10 << 20;
 
 /// Bytes of the staging area behind that: host memory that the tenant allocates
 /// as pinned, which is copied from and to as it is. Memory is taken for it when it

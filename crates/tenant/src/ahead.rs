@@ -2,8 +2,8 @@
 //! as this process knows, so that a call returns its own errors itself, as
 //! natively.
 
-use protocol::{DEFAULT_STREAM, QUIET_IN_A_ROW, Reply, Request};
-use std::collections::{BTreeMap, BTreeSet};
+use protocol::{COPIED_THROUGH, DEFAULT_STREAM, QUIET_IN_A_ROW, Reply, Request};
+use std::collections::BTreeMap;
 
 /// Bytes of a copy from host memory at most that is sent without a reply. CUDA
 /// copies as many from pageable memory before it returns, and not behind.
@@ -14,8 +14,9 @@ pub(crate) struct Ahead {
     /// By stream, how many requests were sent without a reply since one of that
     /// stream was accepted.
     in_a_row: BTreeMap<u32, u32>,
-    /// The streams that something was put into since they were known to be idle.
-    busy: BTreeSet<u32>,
+    /// The streams that something was put into since they were known to be idle, and
+    /// whether it was anything but uploads ([`crate::through`]).
+    busy: BTreeMap<u32, bool>,
 }
 
 impl Ahead {
@@ -23,7 +24,7 @@ impl Ahead {
     pub(crate) fn new() -> Ahead {
         Ahead {
             in_a_row: BTreeMap::new(),
-            busy: BTreeSet::new(),
+            busy: BTreeMap::new(),
         }
     }
 
@@ -42,8 +43,20 @@ impl Ahead {
             return false;
         }
         *count += 1;
-        self.busy.insert(stream);
+        let is_upload =
+            matches!(request, Request::WriteBehind { offset, .. } if *offset < COPIED_THROUGH);
+        *self.busy.entry(stream).or_default() |= !is_upload;
         true
+    }
+
+    /// Whether something may be in a stream.
+    pub(crate) fn is_busy(&self, stream: u32) -> bool {
+        self.busy.contains_key(&stream)
+    }
+
+    /// Whether nothing is in any stream but uploads, whose sources are free already.
+    pub(crate) fn has_uploads_alone(&self) -> bool {
+        !self.busy.values().any(|has_more| *has_more)
     }
 
     /// A request with a reply was sent, and this came.
@@ -85,7 +98,8 @@ impl Ahead {
             | Request::Synchronize => {}
             _ => {
                 // (Into the default one the manager itself puts things, too.)
-                self.busy.insert(request.stream().unwrap_or(DEFAULT_STREAM));
+                let stream = request.stream().unwrap_or(DEFAULT_STREAM);
+                self.busy.insert(stream, true);
             }
         }
         if let (Some(stream), Reply::Done) = (request.stream(), reply) {

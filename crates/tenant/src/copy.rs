@@ -1,12 +1,15 @@
-//! Copies and memsets. What crosses between host and device is copied when the
-//! stream is idle, before the call returns: host memory belongs to this
-//! process, and the manager cannot read it later.
+//! Copies and memsets. Host memory belongs to this process, and the manager cannot read
+//! it later: what crosses between host and device goes through shared memory in the order
+//! of the stream ([`through`]), or is copied when the stream is idle, before the call
+//! returns.
 
 use crate::ahead::SMALL;
 use crate::convert::{Answer, get, list, per_thread_functions, pick};
 use crate::large::large;
 use crate::link::Link;
 use crate::managed;
+use crate::state::Stream;
+use crate::through::{self, DOWNLOAD, UPLOAD};
 use crate::transfer::{Fill, Transfer, copy_in, copy_now, fill_in};
 use driver::sys::*;
 use protocol::{DEFAULT_STREAM, MAX_PAYLOAD, Place, Reply, Request};
@@ -163,16 +166,61 @@ fn placed(side: Side, is_devices: bool) -> Result<Side, CUresult> {
     Ok(Side { on_device, ..side })
 }
 
-/// A copy of rows from wherever to wherever.
+/// Whether all that comes into any stream later comes behind what is in this one.
+fn is_before_all(link: &Link, stream: u32) -> bool {
+    let is_apart = |stream: &Stream| stream.flags & CUstream_flags::CU_STREAM_NON_BLOCKING.0 != 0;
+    stream == DEFAULT_STREAM && !link.state.streams.lock().values().any(is_apart)
+}
+
+/// A copy in the order of its stream, if it is of bytes in one piece that go through the
+/// staging area ([`through`]); whether it was one.
+///
+/// # Safety
+/// As [`copy_rows`].
+unsafe fn in_order(
+    link: &Link,
+    stream: u32,
+    (to, from): (Side, Side),
+    shape: Shape,
+    is_synchronous: bool,
+) -> Result<bool, CUresult> {
+    let (most, is_ordered) = match (to.on_device, from.on_device) {
+        (true, false) => (UPLOAD, !is_synchronous || is_before_all(link, stream)),
+        (false, true) => (DOWNLOAD, true),
+        _ => return Ok(false),
+    };
+    if shape.height != 1 || shape.width > most || !is_ordered {
+        return Ok(false);
+    }
+    let width = shape.width as usize;
+    match from.on_device {
+        false => {
+            let at = std::ptr::with_exposed_provenance::<u8>(from.address as usize);
+            // SAFETY: this function's promise.
+            let bytes = unsafe { std::slice::from_raw_parts(at, width) };
+            through::upload(link, stream, to.place(0, 0, shape), bytes, is_synchronous)
+        }
+        true => {
+            let at = std::ptr::with_exposed_provenance_mut::<u8>(to.address as usize);
+            // SAFETY: as above; the program leaves it to the copy.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(at, width) };
+            through::download(link, stream, from.place(0, 0, shape), bytes)
+        }
+    }
+}
+
+/// A copy of rows from wherever to wherever. `is_synchronous`: of a function that returns
+/// when it has copied, so that what is done from then on, in whichever stream, finds the
+/// bytes.
 ///
 /// # Safety
 /// A side in host memory is memory of the program with these rows.
 pub(crate) unsafe fn copy_rows(
     link: &'static Link,
     stream: u32,
-    to: Side,
-    from: Side,
+    (to, from): (Side, Side),
     shape: Shape,
+    is_synchronous: bool,
 ) -> Answer {
     if shape.width == 0 || shape.height == 0 {
         return Ok(());
@@ -183,6 +231,10 @@ pub(crate) unsafe fn copy_rows(
         let last = side.pitch.checked_mul(shape.height);
         let end = last.and_then(|last| last.checked_add(side.address)?.checked_add(shape.width));
         end.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    }
+    // SAFETY: this function's promise.
+    if unsafe { in_order(link, stream, (to, from), shape, is_synchronous) }? {
+        return Ok(());
     }
     let device = if to.on_device { to } else { from };
     let is_large = shape.width.saturating_mul(shape.height) > SMALL

@@ -43,6 +43,7 @@ mod printed;
 mod staged;
 mod state;
 mod stream;
+mod through;
 mod transfer;
 mod work;
 

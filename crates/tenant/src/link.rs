@@ -2,6 +2,7 @@
 
 use crate::ahead::Ahead;
 use crate::state::State;
+use crate::through::Through;
 use driver::DriverError;
 use driver::sys::CUresult;
 use parking_lot::Mutex;
@@ -85,14 +86,15 @@ pub(crate) struct Link {
     print: fn(&[u8]),
     pub(crate) is_lost: AtomicBool,
     /// A kernel has failed: every call says so from then on.
-    has_failed: AtomicBool,
+    pub(crate) has_failed: AtomicBool,
 }
 
 pub(crate) struct Wire {
     /// None in a forked child.
     pub(crate) channel: Option<RingChannel>,
     pub(crate) frame: Frame,
-    ahead: Ahead,
+    pub(crate) ahead: Ahead,
+    pub(crate) through: Through,
 }
 
 /// How a request is sent.
@@ -166,6 +168,7 @@ pub fn connect(options: &Options<'_>) -> Result<(), ConnectError> {
             channel: Some(channel),
             frame,
             ahead: Ahead::new(),
+            through: Through::new(),
         }),
         state: State::new(&welcome),
         welcome,
@@ -296,6 +299,7 @@ impl Link {
             channel: Some(channel),
             frame,
             ahead,
+            through,
         } = &mut *wire
         else {
             return Err(gone);
@@ -304,6 +308,7 @@ impl Link {
         let reply = sent.and_then(|()| frame.receive::<Reply>(channel));
         if let Ok(reply) = &reply {
             ahead.answered(request, reply);
+            through.take_back(ahead);
         }
         match reply {
             Ok(Reply::Failed { code, message }) => {

@@ -4,6 +4,7 @@
 
 use crate::convert::Answer;
 use crate::link::Link;
+use crate::through::AREA;
 use driver::sys::CUresult;
 use protocol::{COPIED_THROUGH, Chunk, Chunks, Frame, Reply, Request};
 use std::collections::VecDeque;
@@ -47,7 +48,8 @@ pub(crate) fn run(link: &Link, first: usize, pieces: &mut dyn Pieces) -> Result<
         link.lose(&why.to_string());
         gone
     };
-    let mut chunks = Chunks::new(staging.size().min(COPIED_THROUGH));
+    // (Behind those of `through`.)
+    let mut chunks = Chunks::new(staging.size().min(COPIED_THROUGH).saturating_sub(AREA));
     let mut under_way = VecDeque::new();
     let (mut next, mut done) = (first, first);
     let mut ended: Option<Answer> = None;
@@ -55,7 +57,7 @@ pub(crate) fn run(link: &Link, first: usize, pieces: &mut dyn Pieces) -> Result<
         while ended.is_none() && next < pieces.count() && under_way.len() < DEPTH {
             let bytes = pieces.bytes(next);
             let place = pieces.place(next);
-            let Some(offset) = place.or_else(|| chunks.take(bytes)) else {
+            let Some(offset) = place.or_else(|| Some(AREA + chunks.take(bytes)?)) else {
                 break;
             };
             if place.is_none() {
@@ -95,7 +97,9 @@ pub(crate) fn run(link: &Link, first: usize, pieces: &mut dyn Pieces) -> Result<
             _ => return Err(lost(&"an answer does not fit its question")),
         }
         if is_taken {
-            chunks.give_back(offset).map_err(|error| lost(&error))?;
+            chunks
+                .give_back(offset - AREA)
+                .map_err(|error| lost(&error))?;
         }
     }
     ended.unwrap_or(Ok(())).map(|()| done)

@@ -111,8 +111,9 @@ impl Transfer {
             .flatten()
     }
 
-    /// Copies: what is in host memory before this returns.
-    fn copy(&self, link: &'static Link, stream: u32) -> Answer {
+    /// Copies: what is in host memory before this returns. `is_synchronous` as for
+    /// [`copy_rows`].
+    fn copy(&self, link: &'static Link, stream: u32, is_synchronous: bool) -> Answer {
         managed::push(link, stream)?;
         for slice in 0..self.depth {
             let at = |side: Side, stride: u64| Side {
@@ -122,7 +123,7 @@ impl Transfer {
             let (to, from) = (at(self.to, self.to_slice), at(self.from, self.from_slice));
             // SAFETY: the program has asked for this copy, so that what is not
             // on the device is its memory, until the copy is over.
-            unsafe { copy_rows(link, stream, to, from, self.shape) }?;
+            unsafe { copy_rows(link, stream, (to, from), self.shape, is_synchronous) }?;
         }
         Ok(())
     }
@@ -135,7 +136,7 @@ pub(crate) fn copy_now(link: &'static Link, stream: u32, transfer: Transfer) -> 
     if !transfer.is_on_device() {
         link.state.order.wait_stream(link, stream)?;
     }
-    transfer.copy(link, stream)?;
+    transfer.copy(link, stream, true)?;
     printed::behind(link, managed::after(link))
 }
 
@@ -165,10 +166,10 @@ pub(crate) fn put_late(link: &'static Link, stream: u32, transfer: Transfer) -> 
         return Ok(());
     }
     if transfer.is_on_device() || !order.is_held(stream) {
-        return transfer.copy(link, stream);
+        return transfer.copy(link, stream, false);
     }
     order.add(link, stream, None, false, fence(stream))?;
-    let copying = move |link: &'static Link| transfer.copy(link, stream).map(|()| true);
+    let copying = move |link: &'static Link| transfer.copy(link, stream, false).map(|()| true);
     order.add(link, stream, None, false, Box::new(copying))?;
     Ok(())
 }

@@ -79,7 +79,35 @@ static unsigned long long work(unsigned seed, bool apart, int rounds) {
     return all;
 }
 
+__global__ void long_work(unsigned *value, int rounds) {
+    unsigned sum = 1;
+    for (int i = 0; i < rounds; i++) sum = sum * 3 + i;
+    *value = sum;
+}
+
+// A copy that returns when it has copied waits first for what is in its stream.
+static void wait_by_copying() {
+    unsigned *values, *sum;
+    std::vector<unsigned> host(50000, 7);
+    cudaEvent_t over;
+    CHECK(cudaMalloc(&values, host.size() * sizeof(unsigned)));
+    CHECK(cudaMalloc(&sum, sizeof *sum));
+    CHECK(cudaEventCreate(&over));
+    long_work<<<1, 1>>>(sum, 2000000);
+    CHECK(cudaEventRecord(over));
+    CHECK(cudaMemcpy(values, host.data(), host.size() * sizeof(unsigned), cudaMemcpyHostToDevice));
+    std::printf("waited: %s\n", cudaGetErrorName(cudaEventQuery(over)));
+    unsigned first, last;
+    CHECK(cudaMemcpy(&last, sum, sizeof last, cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(&first, values, sizeof first, cudaMemcpyDeviceToHost));
+    std::printf("%u %u\n", first, last);
+    CHECK(cudaEventDestroy(over));
+    CHECK(cudaFree(values));
+    CHECK(cudaFree(sum));
+}
+
 int main() {
+    wait_by_copying();
     std::printf("in order %llx\n", work(1, false, 150));
     std::printf("apart %llx\n", work(2, true, 150));
     unsigned long long digests[3];
