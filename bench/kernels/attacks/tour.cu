@@ -39,7 +39,13 @@ void tour() {
     CHECK(cudaStreamCreate(&stream));
     CHECK(cudaEventCreate(&start));
     CHECK(cudaEventCreate(&end));
-    // Through the staging area, and by messages.
+    // From and to pinned memory, through the staging area, and by messages.
+    uint32_t *pinned;
+    CHECK(cudaMallocHost(&pinned, bytes));
+    CHECK(cudaMemcpyAsync(other, pinned, bytes, cudaMemcpyHostToDevice, stream));
+    CHECK(cudaMemcpyAsync(pinned, other, bytes, cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaFreeHost(pinned));
     CHECK(cudaMemcpy(data, host.data(), large, cudaMemcpyHostToDevice));
     CHECK(cudaMemcpy(host.data(), data, large, cudaMemcpyDeviceToHost));
     CHECK(cudaMemcpy(other, host.data(), 64, cudaMemcpyHostToDevice));

@@ -21,8 +21,6 @@ use std::time::Duration;
 const IN_A_CONNECTION: [usize; 2] = [250, 1000];
 /// Messages that may be sent for one type, for one that must arrive.
 const TRIES: u64 = 40;
-/// How many types of requests there are.
-const TYPES: usize = 31;
 
 /// The session of a program that calls all that tenants have.
 fn recorded(bench: &Bench<'_>) -> Result<Session> {
@@ -203,9 +201,10 @@ pub fn sessions(bench: &Bench<'_>, _neighbour: &mut Neighbour) -> Result<Made> {
             .push(recorded);
     }
     ensure!(
-        by_type.len() == TYPES,
-        "the recorded session has {} of {TYPES} types: {:?}",
+        by_type.len() == Request::TYPES,
+        "the recorded session has {} of {} types: {:?}",
         by_type.len(),
+        Request::TYPES,
         by_type.keys()
     );
     let wanted = bench.options.messages;

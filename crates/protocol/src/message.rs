@@ -1,6 +1,7 @@
 //! The messages. What is added or changed here is a new [`VERSION`].
 
 use serde::{Deserialize, Serialize};
+use strum::EnumCount;
 
 /// First bytes of a [`Hello`].
 pub const MAGIC: [u8; 8] = *b"ringfenc";
@@ -86,7 +87,7 @@ impl Place {
 
 /// What a tenant asks for. Streams, events, modules and kernels are numbers
 /// that the manager gave to this tenant; stream 0 is its default stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, EnumCount)]
 pub enum Request {
     /// The first one.
     Hello(Hello),
@@ -346,6 +347,9 @@ pub const DEFAULT_STREAM: u32 = 0;
 pub const QUIET_IN_A_ROW: u32 = 64;
 
 impl Request {
+    /// How many types of requests there are.
+    pub const TYPES: usize = <Request as EnumCount>::COUNT;
+
     /// Whether it may be sent without a reply.
     pub fn may_be_quiet(&self) -> bool {
         matches!(

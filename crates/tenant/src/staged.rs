@@ -66,15 +66,17 @@ pub(crate) fn run(link: &Link, first: usize, pieces: &mut dyn Pieces) -> Result<
             }
             let request = pieces.request(next, offset);
             Frame::send(channel, &request, &[]).map_err(|error| lost(&error))?;
-            under_way.push_back((next, offset));
+            under_way.push_back((next, offset, request));
             next += 1;
         }
-        let Some((index, offset)) = under_way.pop_front() else {
+        let Some((index, offset, request)) = under_way.pop_front() else {
             break;
         };
         let is_taken = pieces.place(index).is_none();
         let reply = wire.frame.receive::<Reply>(channel);
-        match reply.map_err(|error| lost(&error))? {
+        let reply = reply.map_err(|error| lost(&error))?;
+        wire.ahead.answered(&request, &reply);
+        match reply {
             Reply::Done if ended.is_none() => {
                 if is_taken {
                     let chunk = staging.chunk(offset, pieces.bytes(index));
