@@ -250,11 +250,6 @@ impl Patience {
         }
     }
 
-    /// Whether the wait has taken so long.
-    pub(crate) fn has_lasted(&self, time: Duration) -> bool {
-        self.start.elapsed() >= time
-    }
-
     pub(crate) fn pause(&self) {
         let (shortest, longest) = PAUSES;
         let pause = self.start.elapsed() / 16;
@@ -313,7 +308,7 @@ impl Link {
         let reply = sent.and_then(|()| frame.receive::<Reply>(channel));
         if let Ok(reply) = &reply {
             ahead.answered(request, reply);
-            through.answered(request, ahead);
+            through.take_back(ahead);
         }
         match reply {
             Ok(Reply::Failed { code, message }) => {

@@ -4,21 +4,22 @@
 //! kernels before it without the host between.
 //!
 //! A chunk that is uploaded from is lent to the copy's stream, until that is known to be
-//! idle ([`crate::ahead`]), or to have come past it ([`crate::reach`]).
+//! idle ([`crate::ahead`]).
 
 use crate::ahead::Ahead;
 use crate::link::{Link, Wire};
-use crate::reach;
 use driver::sys::CUresult;
-use protocol::{Chunk, Chunks, DEFAULT_STREAM, Frame, Place, Request};
+use protocol::{Chunk, Chunks, Frame, Place, Request};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 /// Bytes at the start of the staging area for such chunks; large copies have the rest of
 /// what is copied through.
 pub(crate) const AREA: u64 = 2 << 20;
-/// Bytes of a copy at most.
-pub(crate) const MOST: u64 = 512 << 10;
+/// Bytes of an upload at most.
+pub(crate) const UPLOAD: u64 = 512 << 10;
+/// Bytes of a download at most.
+pub(crate) const DOWNLOAD: u64 = 64 << 10;
 
 /// The chunks.
 pub(crate) struct Through {
@@ -36,40 +37,19 @@ impl Through {
         }
     }
 
-    /// A request with a reply was answered: takes back what was lent to streams that are
-    /// idle now.
-    pub(crate) fn answered(&mut self, request: &Request, ahead: &Ahead) {
-        if let Request::StreamDestroy { stream } = request {
-            // What is left in it comes before the default stream.
-            let lent = self.take_lent(*stream);
-            self.lend(DEFAULT_STREAM, lent);
-        }
-        let is_idle = |stream: &u32| !ahead.is_busy(*stream);
-        let idle: Vec<u32> = self.lent.keys().copied().filter(is_idle).collect();
-        for stream in idle {
-            let lent = self.take_lent(stream);
-            self.give_back(lent);
-        }
-    }
-
-    /// What was lent to a stream, which has to be given back or lent again.
-    pub(crate) fn take_lent(&mut self, stream: u32) -> Vec<u64> {
-        self.lent.remove(&stream).unwrap_or_default()
-    }
-
-    /// Lends chunks to a stream.
-    pub(crate) fn lend(&mut self, stream: u32, chunks: Vec<u64>) {
-        if !chunks.is_empty() {
-            self.lent.entry(stream).or_default().extend(chunks);
-        }
-    }
-
-    /// Nothing uses these chunks any more.
-    pub(crate) fn give_back(&mut self, chunks: Vec<u64>) {
-        for offset in chunks {
-            // (Each was taken once.)
-            let _ = self.chunks.give_back(offset);
-        }
+    /// Takes back what was lent to streams that are idle now.
+    pub(crate) fn take_back(&mut self, ahead: &Ahead) {
+        let chunks = &mut self.chunks;
+        self.lent.retain(|stream, offsets| {
+            let is_busy = ahead.is_busy(*stream);
+            if !is_busy {
+                for offset in offsets.drain(..) {
+                    // (Each was taken once.)
+                    let _ = chunks.give_back(offset);
+                }
+            }
+            is_busy
+        });
     }
 }
 
@@ -92,7 +72,8 @@ fn put(
     let is_written = staging.chunk(offset, bytes).is_ok_and(write);
     let request = request(offset);
     if !is_written || !wire.ahead.may_send(&request) {
-        wire.through.give_back(vec![offset]);
+        // (It was taken just now.)
+        let _ = wire.through.chunks.give_back(offset);
         return Ok(None);
     }
     match Frame::send_quietly(channel, &request, &[]) {
@@ -104,7 +85,7 @@ fn put(
     }
 }
 
-/// Puts an upload of at most [`MOST`] bytes into a stream; `false`: it was not put in.
+/// Puts an upload of at most [`UPLOAD`] bytes into a stream; `false`: it was not put in.
 /// `is_waited_for`: CUDA waits for what is in the stream before it copies, as the program
 /// may rely on, so it is put in only where nothing is there to wait for.
 pub(crate) fn upload(
@@ -125,67 +106,46 @@ pub(crate) fn upload(
     let request = |offset| Request::WriteBehind { stream, to, offset };
     let offset = put(link, wire, bytes.len() as u64, write, request)?;
     if let Some(offset) = offset {
-        wire.through.lend(stream, vec![offset]);
+        wire.through.lent.entry(stream).or_default().push(offset);
     }
     Ok(offset.is_some())
 }
 
-/// Puts a download of at most [`MOST`] bytes into a stream; the offset of its chunk, `None`
-/// where it was not put in.
-fn put_download(link: &Link, stream: u32, from: Place) -> Result<Option<u64>, CUresult> {
+/// Downloads at most [`DOWNLOAD`] bytes behind what is in a stream, and waits for it;
+/// `false`: nothing was done.
+pub(crate) fn download(
+    link: &Link,
+    stream: u32,
+    from: Place,
+    bytes: &mut [u8],
+) -> Result<bool, CUresult> {
+    let length = bytes.len() as u64;
     if !link.state.holds(&from) || !link.may_send() {
-        return Ok(None);
+        return Ok(false);
     }
     let request = |offset| Request::ReadBehind {
         stream,
         from,
         offset,
     };
-    let bytes = from.width * from.height;
-    put(link, &mut link.channel.lock(), bytes, |_| true, request)
-}
-
-/// Downloads at most [`MOST`] bytes of each place behind what is in a stream, and waits for
-/// it. `read` takes the bytes of one after the other, and says whether it could; how many were
-/// downloaded, from the first one on.
-pub(crate) fn download(
-    link: &'static Link,
-    stream: u32,
-    places: &[Place],
-    mut read: impl FnMut(usize, Chunk<'_>) -> bool,
-) -> Result<usize, CUresult> {
-    let mut chunks = Vec::new();
-    let mut over = Ok(());
-    for place in places {
-        match put_download(link, stream, *place) {
-            Ok(Some(offset)) => chunks.push(offset),
-            Ok(None) => break,
-            Err(error) => {
-                over = Err(error);
-                break;
-            }
-        }
-    }
-    if chunks.is_empty() {
-        return over.map(|()| 0);
-    }
-    let over = over.and_then(|()| reach::stream(link, stream).map(drop));
-    let wire = &mut *link.channel.lock();
-    if over.is_err() {
-        // (The copies may still be made.)
-        wire.through.lend(stream, chunks);
-        return over.map(|()| 0);
-    }
+    let offset = put(link, &mut link.channel.lock(), length, |_| true, request)?;
+    let Some(offset) = offset else {
+        return Ok(false);
+    };
+    let over = link.done(&Request::StreamQuery { stream });
     let gone = CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE;
-    let channel = wire.channel.as_ref().ok_or(gone)?;
-    for (index, (offset, place)) in chunks.iter().zip(places).enumerate() {
-        let chunk = channel.staging().chunk(*offset, place.width * place.height);
-        let is_read = chunk.is_ok_and(|chunk| read(index, chunk));
-        is_read.then_some(()).ok_or(gone)?;
+    let wire = &mut *link.channel.lock();
+    if let Err(error) = over {
+        // (The copy may still be made.)
+        wire.through.lent.entry(stream).or_default().push(offset);
+        return Err(error);
     }
-    let count = chunks.len();
-    wire.through.give_back(chunks);
-    Ok(count)
+    let channel = wire.channel.as_ref().ok_or(gone)?;
+    let chunk = channel.staging().chunk(offset, length);
+    let is_read = chunk.is_ok_and(|chunk| chunk.read(bytes).is_ok());
+    // (It was taken above.)
+    let _ = wire.through.chunks.give_back(offset);
+    is_read.then_some(true).ok_or(gone)
 }
 
 impl Link {
