@@ -1,4 +1,4 @@
-//! Large copies: through memory that the tenant writes and reads, and that the
+//! Copies of host memory: through memory that the tenant writes and reads, and that the
 //! device copies from and to by itself where the driver allows it.
 //!
 //! The first part of that memory is what other memory is copied through; it is
@@ -96,7 +96,7 @@ impl Staged {
         Ok(())
     }
 
-    /// The part of the pinned memory that these bytes are in, and where in it they begin;
+    /// The part of the area that these bytes are in, and where in it they begin;
     /// why there is none. The part was made known before ([`Staged::make_known`]). If the
     /// driver refused that, it copies through memory of its own, and such a copy waits for
     /// its stream.
@@ -108,7 +108,7 @@ impl Staged {
         let size = self.staging.size();
         let (number, bytes) = part_of(offset, size);
         if offset >= size {
-            return Err("it is not in the staging area");
+            return Err("the copy is not within the staging area");
         }
         if offset.checked_add(length).is_none_or(|end| end > bytes.end) {
             return Err("a copy goes from one part of the staging area to another");

@@ -259,18 +259,18 @@ pub enum Request {
         /// As for [`Request::WriteStaged`].
         offset: u64,
     },
-    /// Puts a copy from pinned memory into a stream. [`Reply::Done`], [`Reply::Busy`]
+    /// Puts a copy from the staging area into a stream. [`Reply::Done`], [`Reply::Busy`]
     WriteBehind {
         /// The stream.
         stream: u32,
         /// Where to.
         to: Place,
-        /// First byte in the staging area, behind what is copied through
-        /// ([`COPIED_THROUGH`](crate::COPIED_THROUGH)). All bytes are in one unit
-        /// ([`PINNED_UNIT`](crate::PINNED_UNIT)).
+        /// First byte in the staging area. All bytes are in what is copied through
+        /// ([`COPIED_THROUGH`](crate::COPIED_THROUGH)), or in one unit of the pinned
+        /// memory behind that ([`PINNED_UNIT`](crate::PINNED_UNIT)).
         offset: u64,
     },
-    /// Puts a copy to pinned memory into a stream. [`Reply::Done`], [`Reply::Busy`]
+    /// Puts a copy to the staging area into a stream. [`Reply::Done`], [`Reply::Busy`]
     ReadBehind {
         /// The stream.
         stream: u32,

@@ -11,8 +11,8 @@ const REQUESTS: u64 = 1 << 20;
 /// Bytes of the ring of replies.
 const REPLIES: u64 = 256 << 10;
 
-/// Bytes at the start of the staging area that large copies go through: what is
-/// under way of them. Memory is taken for it when it is used.
+/// Bytes at the start of the staging area that copies of pageable memory go through: what
+/// is under way of them. Memory is taken for it when it is used.
 pub const COPIED_THROUGH: u64 = 10 << 20;
 
 /// Bytes of the staging area behind that: host memory that the tenant allocates

@@ -86,7 +86,7 @@ pub(crate) struct Link {
     print: fn(&[u8]),
     pub(crate) is_lost: AtomicBool,
     /// A kernel has failed: every call says so from then on.
-    pub(crate) has_failed: AtomicBool,
+    has_failed: AtomicBool,
 }
 
 pub(crate) struct Wire {
@@ -308,7 +308,7 @@ impl Link {
         let reply = sent.and_then(|()| frame.receive::<Reply>(channel));
         if let Ok(reply) = &reply {
             ahead.answered(request, reply);
-            through.take_back(ahead);
+            through.answered(request, ahead);
         }
         match reply {
             Ok(Reply::Failed { code, message }) => {
@@ -400,6 +400,11 @@ impl Link {
         if error.is_sticky() {
             self.has_failed.store(true, Ordering::Release);
         }
+    }
+
+    /// Whether requests are sent without a reply: as long as nothing has failed.
+    pub(crate) fn may_send(&self) -> bool {
+        !self.is_lost.load(Ordering::Acquire) && !self.has_failed.load(Ordering::Acquire)
     }
 
     /// The context was reset.

@@ -9,9 +9,8 @@
 use crate::ahead::Ahead;
 use crate::link::{Link, Wire};
 use driver::sys::CUresult;
-use protocol::{Chunk, Chunks, Frame, Place, Request};
+use protocol::{Chunk, Chunks, DEFAULT_STREAM, Frame, Place, Request};
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
 /// Bytes at the start of the staging area for such chunks; large copies have the rest of
 /// what is copied through.
@@ -37,8 +36,16 @@ impl Through {
         }
     }
 
-    /// Takes back what was lent to streams that are idle now.
-    pub(crate) fn take_back(&mut self, ahead: &Ahead) {
+    /// A request with a reply was answered: takes back what was lent to streams that are
+    /// idle now.
+    pub(crate) fn answered(&mut self, request: &Request, ahead: &Ahead) {
+        // Its number may be given to another stream at once. What is left in it the manager
+        // puts before the default stream.
+        if let Request::StreamDestroy { stream } = request
+            && let Some(offsets) = self.lent.remove(stream)
+        {
+            self.lent.entry(DEFAULT_STREAM).or_default().extend(offsets);
+        }
         let chunks = &mut self.chunks;
         self.lent.retain(|stream, offsets| {
             let is_busy = ahead.is_busy(*stream);
@@ -68,8 +75,7 @@ fn put(
     let Some(offset) = wire.through.chunks.take(bytes) else {
         return Ok(None);
     };
-    let staging = channel.staging().clone();
-    let is_written = staging.chunk(offset, bytes).is_ok_and(write);
+    let is_written = channel.staging().chunk(offset, bytes).is_ok_and(write);
     let request = request(offset);
     if !is_written || !wire.ahead.may_send(&request) {
         // (It was taken just now.)
@@ -86,20 +92,20 @@ fn put(
 }
 
 /// Puts an upload of at most [`UPLOAD`] bytes into a stream; `false`: it was not put in.
-/// `is_waited_for`: CUDA waits for what is in the stream before it copies, as the program
-/// may rely on, so it is put in only where nothing is there to wait for.
+/// Before an upload that `is_synchronous`, CUDA waits for what is in the stream, which the
+/// program may rely on: it is put in only where nothing is there to wait for.
 pub(crate) fn upload(
     link: &Link,
     stream: u32,
     to: Place,
     bytes: &[u8],
-    is_waited_for: bool,
+    is_synchronous: bool,
 ) -> Result<bool, CUresult> {
     if !link.state.holds(&to) || !link.may_send() {
         return Ok(false);
     }
     let wire = &mut *link.channel.lock();
-    if is_waited_for && !wire.ahead.has_uploads_alone() {
+    if is_synchronous && !wire.ahead.has_uploads_alone() {
         return Ok(false);
     }
     let write = |chunk: Chunk<'_>| chunk.write(bytes).is_ok();
@@ -146,11 +152,4 @@ pub(crate) fn download(
     // (It was taken above.)
     let _ = wire.through.chunks.give_back(offset);
     is_read.then_some(true).ok_or(gone)
-}
-
-impl Link {
-    /// Whether requests are sent without a reply: as long as nothing has failed.
-    pub(crate) fn may_send(&self) -> bool {
-        !self.is_lost.load(Ordering::Acquire) && !self.has_failed.load(Ordering::Acquire)
-    }
 }

@@ -1,6 +1,6 @@
 //! Inputs that programs of Rodinia read and that a collection does not hold: made up, of
-//! the same form, and of about the same size (kmeans' has a twelfth of the points: the
-//! program computes on the host for longer than on the device).
+//! the same form, and of about the same size (kmeans' has a twelfth of the points:
+//! kmeans computes on the host for longer than on the device).
 //!
 //! (HeCBench has them in a store of its own. GASan's paper measures these programs.)
 
