@@ -148,14 +148,17 @@ pub(crate) fn copy_in(link: &'static Link, stream: u32, transfer: Transfer) -> A
         return capture::put(link, stream, Work::Copy(transfer));
     }
     capture::check_legacy(link, stream)?;
-    if !transfer.is_pinned(link) {
-        link.state.order.wait_stream(link, stream)?;
+    if transfer.is_pinned(link) {
+        return put_late(link, stream, transfer);
     }
-    put_late(link, stream, transfer)
+    // (Never as an item, although another thread may have put in some by now: the program
+    // has its memory back when this returns.)
+    link.state.order.wait_stream(link, stream)?;
+    transfer.copy(link, stream, false)
 }
 
 /// Puts a copy into a stream, which reads and writes host memory when it is its
-/// turn.
+/// turn, or before this returns.
 pub(crate) fn put_late(link: &'static Link, stream: u32, transfer: Transfer) -> Answer {
     let order = &link.state.order;
     if let Some(requests) = transfer.behind(link, stream) {

@@ -40,6 +40,13 @@ fn pageable_memory_is_copied_before_anybody_needs_it() {
 }
 
 #[test]
+fn pageable_memory_is_copied_before_the_call_returns() {
+    let printed = same("tenant_beside.cu");
+    let all = "large 20 small 20 rows 20 up 20 of 20\n";
+    assert_eq!(printed, format!("blocking: {all}apart: {all}"));
+}
+
+#[test]
 fn functions_of_the_host_are_called_in_the_order_of_their_stream() {
     let printed = same("tenant_calls.cu");
     let first = "other 1 held cudaErrorNotReady cudaErrorNotReady calls 0\n";
