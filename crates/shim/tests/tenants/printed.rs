@@ -462,7 +462,7 @@ fn buffer_and_heap_are_no_variables_of_the_program() {
         parameters: Vec::new(),
     };
     assert_eq!(raw.ask(&launch, &[]), Reply::Done);
-    while raw.ask(&Request::Synchronize, &[]) == Reply::Busy {}
+    assert_eq!(raw.ask(&Request::Synchronize, &[]), Reply::Done);
     let set = Request::SetLimit {
         limit: print,
         bytes: 1 << 20,
