@@ -17,6 +17,8 @@ pub(crate) struct Ahead {
     /// The streams that something was put into since they were known to be idle, and
     /// whether it was anything but uploads ([`crate::through`]).
     busy: BTreeMap<u32, bool>,
+    /// By stream, how often something was put into it.
+    puts: BTreeMap<u32, u64>,
 }
 
 impl Ahead {
@@ -25,6 +27,7 @@ impl Ahead {
         Ahead {
             in_a_row: BTreeMap::new(),
             busy: BTreeMap::new(),
+            puts: BTreeMap::new(),
         }
     }
 
@@ -43,6 +46,7 @@ impl Ahead {
             return false;
         }
         *count += 1;
+        *self.puts.entry(stream).or_default() += 1;
         let is_upload =
             matches!(request, Request::WriteBehind { offset, .. } if *offset < COPIED_THROUGH);
         *self.busy.entry(stream).or_default() |= !is_upload;
@@ -59,10 +63,26 @@ impl Ahead {
         !self.busy.values().any(|has_more| *has_more)
     }
 
+    /// How often something was put into a stream; into the default one, which is idle when
+    /// others are, and without one, into any.
+    pub(crate) fn puts(&self, stream: Option<u32>) -> u64 {
+        match stream {
+            None | Some(DEFAULT_STREAM) => self.puts.values().sum(),
+            Some(stream) => self.puts.get(&stream).copied().unwrap_or(0),
+        }
+    }
+
+    /// The streams that something may be in.
+    pub(crate) fn busy(&self) -> Vec<u32> {
+        self.busy.keys().copied().collect()
+    }
+
     /// A request with a reply was sent, and this came.
     pub(crate) fn answered(&mut self, request: &Request, reply: &Reply) {
         match request {
-            Request::Synchronize | Request::Reset if *reply == Reply::Done => {
+            Request::Synchronize | Request::Reset | Request::Free { .. }
+                if *reply == Reply::Done =>
+            {
                 self.in_a_row.clear();
                 self.busy.clear();
                 return;
@@ -96,6 +116,11 @@ impl Ahead {
             | Request::GetLimit { .. }
             | Request::SetLimit { .. }
             | Request::Synchronize => {}
+            // The manager puts what is left in it before the default one.
+            Request::StreamDestroy { stream } => {
+                self.busy.remove(stream);
+                self.busy.insert(DEFAULT_STREAM, true);
+            }
             _ => {
                 // (Into the default one the manager itself puts things, too.)
                 let stream = request.stream().unwrap_or(DEFAULT_STREAM);
@@ -104,6 +129,7 @@ impl Ahead {
         }
         if let (Some(stream), Reply::Done) = (request.stream(), reply) {
             self.in_a_row.remove(&stream);
+            *self.puts.entry(stream).or_default() += u64::from(request.may_be_quiet());
         }
     }
 }

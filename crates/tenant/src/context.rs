@@ -8,6 +8,7 @@ use crate::link::Link;
 use crate::managed;
 use crate::module;
 use crate::printed;
+use crate::reach;
 use crate::state::{CONTEXT, Further, STACK, enter};
 use driver::sys::*;
 use protocol::Request;
@@ -47,7 +48,7 @@ fn create(link: &Link, flags: u32, device: CUdevice) -> Result<CUcontext, CUresu
 }
 
 /// Ends a further context, when all work is over.
-fn destroy(link: &Link, context: CUcontext) -> Result<(), CUresult> {
+fn destroy(link: &'static Link, context: CUcontext) -> Result<(), CUresult> {
     initialized(link)?;
     let invalid = CUresult::CUDA_ERROR_INVALID_CONTEXT;
     if !link.state.contexts.lock().contains_key(&context.0) {
@@ -57,7 +58,7 @@ fn destroy(link: &Link, context: CUcontext) -> Result<(), CUresult> {
     let removed = link.state.contexts.lock().remove(&context.0);
     for address in removed.ok_or(invalid)?.allocations {
         link.state.allocations.lock().remove(&address);
-        link.done(&Request::Free { address })?;
+        reach::free(link, address)?;
     }
     with_stack(|stack| {
         if stack.last() == Some(&context.0) {
@@ -86,7 +87,7 @@ fn with_stack<T>(work: impl FnOnce(&mut Vec<u64>) -> T) -> T {
     STACK.with(|stack| work(&mut stack.borrow_mut()))
 }
 
-fn release(link: &Link) -> Result<(), CUresult> {
+fn release(link: &'static Link) -> Result<(), CUresult> {
     let order = (Ordering::AcqRel, Ordering::Acquire);
     let retained = &link.state.retained;
     let fewer = |count: u32| count.checked_sub(1);
@@ -110,9 +111,9 @@ fn reset(link: &Link) -> Result<(), CUresult> {
 }
 
 /// Waits for all work of the program.
-fn synchronize(link: &Link) -> Result<(), CUresult> {
+fn synchronize(link: &'static Link) -> Result<(), CUresult> {
     let before = link.state.order.wait_all(link);
-    link.done(&Request::Synchronize)?;
+    reach::all(link)?;
     managed::after(link)?;
     before
 }

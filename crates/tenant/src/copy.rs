@@ -8,11 +8,14 @@ use crate::convert::{Answer, get, list, per_thread_functions, pick};
 use crate::large::large;
 use crate::link::Link;
 use crate::managed;
+use crate::passing::in_passing;
+use crate::reach::{self, Reached};
 use crate::state::Stream;
-use crate::through::{self, DOWNLOAD, UPLOAD};
+use crate::through::{self, MOST};
 use crate::transfer::{Fill, Transfer, copy_in, copy_now, fill_in};
 use driver::sys::*;
-use protocol::{DEFAULT_STREAM, MAX_PAYLOAD, Place, Reply, Request};
+use protocol::{Chunk, DEFAULT_STREAM, MAX_PAYLOAD, Place, Reply, Request};
+use std::cell::Cell;
 use std::ffi::c_void;
 
 /// One side of a copy: rows, one after the other by a pitch.
@@ -72,29 +75,75 @@ pub(crate) fn pieces(whole: Shape, most: u64) -> impl Iterator<Item = (u64, u64,
 }
 
 /// Waits until all is over that a copy in this stream comes after.
-pub(crate) fn settle(link: &Link, stream: u32) -> Answer {
-    link.done(&Request::StreamQuery { stream })?;
-    match stream {
-        DEFAULT_STREAM => Ok(()),
-        // (The stream may wait for it.)
-        _ => link.done(&Request::StreamQuery {
-            stream: DEFAULT_STREAM,
-        }),
+pub(crate) fn settle(link: &'static Link, stream: u32) -> Result<Reached, CUresult> {
+    let reached = reach::stream(link, stream)?;
+    if stream == DEFAULT_STREAM || !link.state.order.is_ordered(stream) {
+        return Ok(reached);
+    }
+    // (The stream may wait for it.)
+    Ok(match reach::stream(link, DEFAULT_STREAM)? {
+        Reached::Idle => reached,
+        Reached::Later => Reached::Later,
+    })
+}
+
+/// Asks for a copy until the streams are idle that it comes after. `false`: they never are,
+/// because other threads put more in.
+fn ask_for(
+    link: &'static Link,
+    request: &Request,
+    (stream, payload): (u32, &[u8]),
+    mut read: impl FnMut(&[u8]),
+) -> Result<bool, CUresult> {
+    let expected = match request {
+        Request::Read { .. } => Reply::Bytes,
+        _ => Reply::Done,
+    };
+    loop {
+        match link.ask(request, payload, &mut read)? {
+            Reply::Busy if settle(link, stream)? == Reached::Later => return Ok(false),
+            Reply::Busy => {}
+            reply if reply == expected => return Ok(true),
+            _ => return Err(link.astray()),
+        }
+    }
+}
+
+/// The bytes of a piece of rows, one row behind the other.
+///
+/// # Safety
+/// `from` is host memory with these rows.
+pub(crate) unsafe fn gather(from: Side, (row, byte, part): (u64, u64, Shape), bytes: &mut Vec<u8>) {
+    bytes.clear();
+    for line in row..row + part.height {
+        let at = from.address + line * from.pitch + byte;
+        let at = std::ptr::with_exposed_provenance::<u8>(at as usize);
+        // SAFETY: a part of a row of the program's memory.
+        bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(at, part.width as usize) });
+    }
+}
+
+/// Spreads such bytes over the rows of a piece.
+///
+/// # Safety
+/// `to` is host memory with these rows, which the program leaves to the copy.
+pub(crate) unsafe fn scatter(to: Side, (row, byte, part): (u64, u64, Shape), bytes: &[u8]) {
+    for (line, bytes) in (row..row + part.height).zip(bytes.chunks_exact(part.width as usize)) {
+        let at = to.address + line * to.pitch + byte;
+        let at = std::ptr::with_exposed_provenance_mut::<u8>(at as usize);
+        // SAFETY: a part of a row of the program's memory; `bytes` are ours.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
     }
 }
 
 /// # Safety
 /// `from` is host memory with these rows.
-unsafe fn upload(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
+unsafe fn upload(link: &'static Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
     let mut bytes = Vec::new();
-    for (row, byte, part) in pieces(shape, MAX_PAYLOAD as u64) {
-        bytes.clear();
-        for line in row..row + part.height {
-            let at = from.address + line * from.pitch + byte;
-            let at = std::ptr::with_exposed_provenance::<u8>(at as usize);
-            // SAFETY: a part of a row of the program's memory.
-            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(at, part.width as usize) });
-        }
+    for piece in pieces(shape, MAX_PAYLOAD as u64) {
+        let (row, byte, part) = piece;
+        // SAFETY: this function's promise.
+        unsafe { gather(from, piece, &mut bytes) };
         let request = Request::Write {
             stream,
             to: to.place(row, byte, part),
@@ -103,9 +152,12 @@ unsafe fn upload(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -
         if is_sure && link.send(&request, &bytes)? {
             continue;
         }
-        match link.wait_with(&request, &bytes, |_| {})? {
-            Reply::Done => {}
-            _ => return Err(link.astray()),
+        while !ask_for(link, &request, (stream, &bytes), |_| {})? {
+            let is_known = link.state.holds(&to.place(row, byte, part));
+            // SAFETY: as above.
+            if is_known && unsafe { in_passing(link, stream, (to, from), piece) }? {
+                break;
+            }
         }
     }
     Ok(())
@@ -113,29 +165,33 @@ unsafe fn upload(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -
 
 /// # Safety
 /// `to` is host memory with these rows.
-unsafe fn download(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
-    for (row, byte, part) in pieces(shape, MAX_PAYLOAD as u64) {
+unsafe fn download(link: &'static Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
+    for piece in pieces(shape, MAX_PAYLOAD as u64) {
+        let (row, byte, part) = piece;
         let request = Request::Read {
             stream,
             from: from.place(row, byte, part),
         };
-        let mut fits = true;
-        let reply = link.wait_with(&request, &[], |bytes| {
-            fits = bytes.len() as u64 == part.width * part.height;
-            if !fits {
-                return;
+        let fits = Cell::new(false);
+        let read = |bytes: &[u8]| {
+            fits.set(bytes.len() as u64 == part.width * part.height);
+            if fits.get() {
+                // SAFETY: this function's promise.
+                unsafe { scatter(to, piece, bytes) };
             }
-            for (line, bytes) in (row..).zip(bytes.chunks_exact(part.width as usize)) {
-                let at = to.address + line * to.pitch + byte;
-                let at = std::ptr::with_exposed_provenance_mut::<u8>(at as usize);
-                // SAFETY: a part of a row of the program's memory; `bytes`
-                // are ours.
-                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
+        };
+        let is_whole = loop {
+            if ask_for(link, &request, (stream, &[]), read)? {
+                break fits.get();
             }
-        })?;
-        match reply {
-            Reply::Bytes if fits => {}
-            _ => return Err(link.astray()),
+            let is_known = link.state.holds(&from.place(row, byte, part));
+            // SAFETY: as above.
+            if is_known && unsafe { in_passing(link, stream, (to, from), piece) }? {
+                break true;
+            }
+        };
+        if !is_whole {
+            return Err(link.astray());
         }
     }
     Ok(())
@@ -172,26 +228,31 @@ fn is_before_all(link: &Link, stream: u32) -> bool {
     stream == DEFAULT_STREAM && !link.state.streams.lock().values().any(is_apart)
 }
 
+/// Bytes of a download at most that is made in one piece: in several, the device and this
+/// process copy at the same time.
+const DOWNLOAD: u64 = 64 << 10;
+
 /// A copy in the order of its stream, if it is of bytes in one piece that go through the
 /// staging area ([`through`]); whether it was one.
 ///
 /// # Safety
 /// As [`copy_rows`].
 unsafe fn in_order(
-    link: &Link,
+    link: &'static Link,
     stream: u32,
     (to, from): (Side, Side),
     shape: Shape,
     is_synchronous: bool,
 ) -> Result<bool, CUresult> {
     let (most, is_ordered) = match (to.on_device, from.on_device) {
-        (true, false) => (UPLOAD, !is_synchronous || is_before_all(link, stream)),
+        (true, false) => (MOST, !is_synchronous || is_before_all(link, stream)),
         (false, true) => (DOWNLOAD, true),
         _ => return Ok(false),
     };
     if shape.height != 1 || shape.width > most || !is_ordered {
         return Ok(false);
     }
+    through::reclaim(link);
     let width = shape.width as usize;
     match from.on_device {
         false => {
@@ -204,7 +265,9 @@ unsafe fn in_order(
             let at = std::ptr::with_exposed_provenance_mut::<u8>(to.address as usize);
             // SAFETY: as above; the program leaves it to the copy.
             let bytes = unsafe { std::slice::from_raw_parts_mut(at, width) };
-            through::download(link, stream, from.place(0, 0, shape), bytes)
+            let place = from.place(0, 0, shape);
+            let read = |_, chunk: Chunk<'_>| chunk.read(bytes).is_ok();
+            through::download(link, stream, &[place], read).map(|count| count == 1)
         }
     }
 }

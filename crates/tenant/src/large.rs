@@ -3,7 +3,9 @@
 use crate::convert::Answer;
 use crate::copy::{Shape, Side, of_its_address, pieces, settle};
 use crate::link::Link;
+use crate::passing::in_passing;
 use crate::pinned::left_in_unit;
+use crate::reach::Reached;
 use crate::staged::{self, PIECE, Pieces};
 use protocol::{Chunk, Request, STAGING_ALIGN as ALIGN};
 
@@ -192,7 +194,13 @@ pub(crate) fn behind(
 ///
 /// # Safety
 /// The side that is not on the device is host memory with these rows.
-pub(crate) unsafe fn large(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
+pub(crate) unsafe fn large(
+    link: &'static Link,
+    stream: u32,
+    to: Side,
+    from: Side,
+    shape: Shape,
+) -> Answer {
     let is_upload = to.on_device;
     let (host, device) = if is_upload { (from, to) } else { (to, from) };
     let is_packed = |side: Side| side.pitch == shape.width;
@@ -222,7 +230,15 @@ pub(crate) unsafe fn large(link: &Link, stream: u32, to: Side, from: Side, shape
     };
     let mut done = staged::run(link, 0, &mut whole)?;
     while done < whole.pieces.len() {
-        settle(link, stream)?;
+        if settle(link, stream)? == Reached::Later {
+            while let Some(piece) = whole.pieces.get(done) {
+                // SAFETY: this function's promise.
+                if !unsafe { in_passing(link, stream, (to, from), *piece) }? {
+                    break;
+                }
+                done += 1;
+            }
+        }
         done = staged::run(link, done, &mut whole)?;
     }
     Ok(())

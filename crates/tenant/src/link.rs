@@ -250,6 +250,11 @@ impl Patience {
         }
     }
 
+    /// Whether the wait has taken so long.
+    pub(crate) fn has_lasted(&self, time: Duration) -> bool {
+        self.start.elapsed() >= time
+    }
+
     pub(crate) fn pause(&self) {
         let (shortest, longest) = PAUSES;
         let pause = self.start.elapsed() / 16;

@@ -10,6 +10,7 @@
 use crate::capture;
 use crate::convert::{Answer, functions, list, per_thread_functions, pick, put};
 use crate::link::Link;
+use crate::reach;
 use crate::state::{create_stream, enter};
 use driver::sys::*;
 use parking_lot::Mutex;
@@ -169,15 +170,18 @@ fn stream(link: &Link, blocks: &mut Blocks) -> Result<u32, CUresult> {
     Ok(made)
 }
 
+/// A stream of this library's own, which waits for no other.
+pub(crate) fn own_stream(link: &Link) -> Result<u32, CUresult> {
+    stream(link, &mut link.state.managed.blocks.lock())
+}
+
 /// Frees managed memory; `None` if the address is not one's first.
-pub(crate) fn free(link: &Link, address: u64) -> Option<Answer> {
+pub(crate) fn free(link: &'static Link, address: u64) -> Option<Answer> {
     let managed = &link.state.managed;
     let block = managed.blocks.lock().all.remove(&address)?;
     link.state.allocations.lock().remove(&address);
     let protected = protect(address, block.shadow.len() as u64, false);
-    let freed = link.done(&Request::Free {
-        address: block.allocated,
-    });
+    let freed = reach::free(link, block.allocated);
     Some(freed.and(protected))
 }
 

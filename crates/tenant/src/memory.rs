@@ -5,6 +5,7 @@ use crate::context::current;
 use crate::convert::{Answer, functions, put, put_if};
 use crate::link::Link;
 use crate::managed;
+use crate::reach;
 use crate::state::{HostMemory, enter};
 use driver::sys::*;
 use protocol::{Reply, Request};
@@ -44,8 +45,8 @@ pub(crate) fn take(link: &Link, size: u64) -> Result<u64, CUresult> {
     }
 }
 
-/// Frees when all streams are idle, which the manager waits for.
-pub(crate) fn free(link: &Link, address: u64) -> Answer {
+/// Frees when all work is over that may use the memory.
+pub(crate) fn free(link: &'static Link, address: u64) -> Answer {
     enter(link)?;
     if address == 0 {
         return Ok(());
@@ -65,7 +66,7 @@ pub(crate) fn free(link: &Link, address: u64) -> Answer {
     // Before it is free: another thread may be given the address at once.
     link.state.pools.lock().taken_back(address);
     let size = link.state.allocations.lock().remove(&address);
-    let freed = link.done(&Request::Free { address });
+    let freed = reach::free(link, address);
     if let (Err(_), Some(size)) = (freed, size) {
         link.state.allocations.lock().insert(address, size);
     }

@@ -5,6 +5,7 @@ use crate::convert::{functions, get, per_thread_functions, pick, put};
 use crate::link::Link;
 use crate::managed;
 use crate::printed;
+use crate::reach;
 use crate::state::{CONTEXT, Stream, create_stream, enter};
 use driver::CaptureMode;
 use driver::sys::*;
@@ -50,11 +51,11 @@ fn query(link: &Link, stream: u32) -> Result<(), CUresult> {
 }
 
 /// Waits for the work of a stream.
-fn synchronize(link: &Link, stream: u32) -> Result<(), CUresult> {
+fn synchronize(link: &'static Link, stream: u32) -> Result<(), CUresult> {
     capture::refuse(link, stream)?;
     capture::check_strict(link)?;
     let before = link.state.order.wait_stream(link, stream);
-    link.done(&Request::StreamQuery { stream })?;
+    reach::stream(link, stream)?;
     managed::after(link)?;
     before
 }

@@ -4,10 +4,11 @@
 //! kernels before it without the host between.
 //!
 //! A chunk that is uploaded from is lent to the copy's stream, until that is known to be
-//! idle ([`crate::ahead`]).
+//! idle ([`crate::ahead`]), or to have come past it ([`crate::reach`]).
 
 use crate::ahead::Ahead;
 use crate::link::{Link, Wire};
+use crate::reach;
 use driver::sys::CUresult;
 use protocol::{Chunk, Chunks, DEFAULT_STREAM, Frame, Place, Request};
 use std::collections::BTreeMap;
@@ -15,16 +16,16 @@ use std::collections::BTreeMap;
 /// Bytes at the start of the staging area for such chunks; large copies have the rest of
 /// what is copied through.
 pub(crate) const AREA: u64 = 2 << 20;
-/// Bytes of an upload at most.
-pub(crate) const UPLOAD: u64 = 512 << 10;
-/// Bytes of a download at most.
-pub(crate) const DOWNLOAD: u64 = 64 << 10;
+/// Bytes of a copy at most.
+pub(crate) const MOST: u64 = 512 << 10;
 
 /// The chunks.
 pub(crate) struct Through {
     chunks: Chunks,
     /// By stream: the offsets of those that its copies use.
     lent: BTreeMap<u32, Vec<u64>>,
+    /// There was none left.
+    was_full: bool,
 }
 
 impl Through {
@@ -33,6 +34,7 @@ impl Through {
         Through {
             chunks: Chunks::new(AREA),
             lent: BTreeMap::new(),
+            was_full: false,
         }
     }
 
@@ -41,22 +43,36 @@ impl Through {
     pub(crate) fn answered(&mut self, request: &Request, ahead: &Ahead) {
         // Its number may be given to another stream at once. What is left in it the manager
         // puts before the default stream.
-        if let Request::StreamDestroy { stream } = request
-            && let Some(offsets) = self.lent.remove(stream)
-        {
-            self.lent.entry(DEFAULT_STREAM).or_default().extend(offsets);
+        if let Request::StreamDestroy { stream } = request {
+            let lent = self.take_lent(*stream);
+            self.lend(DEFAULT_STREAM, lent);
         }
-        let chunks = &mut self.chunks;
-        self.lent.retain(|stream, offsets| {
-            let is_busy = ahead.is_busy(*stream);
-            if !is_busy {
-                for offset in offsets.drain(..) {
-                    // (Each was taken once.)
-                    let _ = chunks.give_back(offset);
-                }
-            }
-            is_busy
-        });
+        let is_idle = |stream: &u32| !ahead.is_busy(*stream);
+        let idle: Vec<u32> = self.lent.keys().copied().filter(is_idle).collect();
+        for stream in idle {
+            let lent = self.take_lent(stream);
+            self.give_back(lent);
+        }
+    }
+
+    /// What was lent to a stream, which has to be given back or lent again.
+    pub(crate) fn take_lent(&mut self, stream: u32) -> Vec<u64> {
+        self.lent.remove(&stream).unwrap_or_default()
+    }
+
+    /// Lends chunks to a stream.
+    pub(crate) fn lend(&mut self, stream: u32, chunks: Vec<u64>) {
+        if !chunks.is_empty() {
+            self.lent.entry(stream).or_default().extend(chunks);
+        }
+    }
+
+    /// Nothing uses these chunks any more.
+    pub(crate) fn give_back(&mut self, chunks: Vec<u64>) {
+        for offset in chunks {
+            // (Each was taken once.)
+            let _ = self.chunks.give_back(offset);
+        }
     }
 }
 
@@ -73,13 +89,13 @@ fn put(
         return Ok(None);
     };
     let Some(offset) = wire.through.chunks.take(bytes) else {
+        wire.through.was_full = true;
         return Ok(None);
     };
     let is_written = channel.staging().chunk(offset, bytes).is_ok_and(write);
     let request = request(offset);
     if !is_written || !wire.ahead.may_send(&request) {
-        // (It was taken just now.)
-        let _ = wire.through.chunks.give_back(offset);
+        wire.through.give_back(vec![offset]);
         return Ok(None);
     }
     match Frame::send_quietly(channel, &request, &[]) {
@@ -91,7 +107,23 @@ fn put(
     }
 }
 
-/// Puts an upload of at most [`UPLOAD`] bytes into a stream; `false`: it was not put in.
+/// If no chunk was left, looks once which of the streams that have some are idle: the
+/// program may never ask about them.
+pub(crate) fn reclaim(link: &Link) {
+    let streams: Vec<u32> = {
+        let through = &mut link.channel.lock().through;
+        match std::mem::take(&mut through.was_full) {
+            true => through.lent.keys().copied().collect(),
+            false => return,
+        }
+    };
+    for stream in streams {
+        // (What has failed the program's next call tells.)
+        let _ = link.is_over(&Request::StreamQuery { stream });
+    }
+}
+
+/// Puts an upload of at most [`MOST`] bytes into a stream; `false`: it was not put in.
 /// Before an upload that `is_synchronous`, CUDA waits for what is in the stream, which the
 /// program may rely on: it is put in only where nothing is there to wait for.
 pub(crate) fn upload(
@@ -112,44 +144,65 @@ pub(crate) fn upload(
     let request = |offset| Request::WriteBehind { stream, to, offset };
     let offset = put(link, wire, bytes.len() as u64, write, request)?;
     if let Some(offset) = offset {
-        wire.through.lent.entry(stream).or_default().push(offset);
+        wire.through.lend(stream, vec![offset]);
     }
     Ok(offset.is_some())
 }
 
-/// Downloads at most [`DOWNLOAD`] bytes behind what is in a stream, and waits for it;
-/// `false`: nothing was done.
-pub(crate) fn download(
-    link: &Link,
-    stream: u32,
-    from: Place,
-    bytes: &mut [u8],
-) -> Result<bool, CUresult> {
-    let length = bytes.len() as u64;
+/// Puts a download of at most [`MOST`] bytes into a stream; the offset of its chunk, `None`
+/// where it was not put in.
+fn put_download(link: &Link, stream: u32, from: Place) -> Result<Option<u64>, CUresult> {
     if !link.state.holds(&from) || !link.may_send() {
-        return Ok(false);
+        return Ok(None);
     }
     let request = |offset| Request::ReadBehind {
         stream,
         from,
         offset,
     };
-    let offset = put(link, &mut link.channel.lock(), length, |_| true, request)?;
-    let Some(offset) = offset else {
-        return Ok(false);
-    };
-    let over = link.done(&Request::StreamQuery { stream });
-    let gone = CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE;
-    let wire = &mut *link.channel.lock();
-    if let Err(error) = over {
-        // (The copy may still be made.)
-        wire.through.lent.entry(stream).or_default().push(offset);
-        return Err(error);
+    let bytes = from.width * from.height;
+    put(link, &mut link.channel.lock(), bytes, |_| true, request)
+}
+
+/// Downloads at most [`MOST`] bytes of each place behind what is in a stream, and waits for
+/// it. `read` takes the bytes of one after the other, and says whether it could; how many were
+/// downloaded, from the first one on.
+pub(crate) fn download(
+    link: &'static Link,
+    stream: u32,
+    places: &[Place],
+    mut read: impl FnMut(usize, Chunk<'_>) -> bool,
+) -> Result<usize, CUresult> {
+    let mut chunks = Vec::new();
+    let mut over = Ok(());
+    for place in places {
+        match put_download(link, stream, *place) {
+            Ok(Some(offset)) => chunks.push(offset),
+            Ok(None) => break,
+            Err(error) => {
+                over = Err(error);
+                break;
+            }
+        }
     }
+    if chunks.is_empty() {
+        return over.map(|()| 0);
+    }
+    let over = over.and_then(|()| reach::stream(link, stream).map(drop));
+    let wire = &mut *link.channel.lock();
+    if over.is_err() {
+        // (The copies may still be made.)
+        wire.through.lend(stream, chunks);
+        return over.map(|()| 0);
+    }
+    let gone = CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE;
     let channel = wire.channel.as_ref().ok_or(gone)?;
-    let chunk = channel.staging().chunk(offset, length);
-    let is_read = chunk.is_ok_and(|chunk| chunk.read(bytes).is_ok());
-    // (It was taken above.)
-    let _ = wire.through.chunks.give_back(offset);
-    is_read.then_some(true).ok_or(gone)
+    for (index, (offset, place)) in chunks.iter().zip(places).enumerate() {
+        let chunk = channel.staging().chunk(*offset, place.width * place.height);
+        let is_read = chunk.is_ok_and(|chunk| read(index, chunk));
+        is_read.then_some(()).ok_or(gone)?;
+    }
+    let count = chunks.len();
+    wire.through.give_back(chunks);
+    Ok(count)
 }

@@ -47,6 +47,12 @@ fn pageable_memory_is_copied_before_the_call_returns() {
 }
 
 #[test]
+fn no_call_waits_for_what_other_threads_do_later() {
+    let printed = same("tenant_busy.cu");
+    assert_eq!(printed.matches(": in time\n").count(), 2, "{printed}");
+}
+
+#[test]
 fn functions_of_the_host_are_called_in_the_order_of_their_stream() {
     let printed = same("tenant_calls.cu");
     let first = "other 1 held cudaErrorNotReady cudaErrorNotReady calls 0\n";
