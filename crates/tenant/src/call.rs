@@ -64,7 +64,7 @@ impl Call {
 /// Puts a call into a stream.
 pub(crate) fn put(link: &'static Link, stream: u32, call: Call) -> Answer {
     let status = Arc::new(AtomicU32::new(CUresult::CUDA_SUCCESS.0));
-    let (of_fence, mut fence) = (Arc::clone(&status), fence(stream));
+    let (of_fence, mut fence) = (Arc::clone(&status), fence(stream, true));
     let before = move |link: &'static Link| {
         let answer = fence(link);
         if let Err(code) = answer {

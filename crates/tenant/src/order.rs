@@ -368,8 +368,9 @@ fn sending(request: Request, cannot_fail: bool) -> Task {
 }
 
 /// Is over when the work is over that is in a stream: what a function of the
-/// program, or a copy of this process, waits for.
-pub(crate) fn fence(stream: u32) -> Task {
+/// program, or a copy of this process, waits for. Without `is_kept`, another thread may
+/// destroy the stream: then it fails with that, and nobody else does.
+pub(crate) fn fence(stream: u32, is_kept: bool) -> Task {
     let (mut event, mut is_recorded) = (None, false);
     Box::new(move |link| {
         let event = match event {
@@ -379,14 +380,21 @@ pub(crate) fn fence(stream: u32) -> Task {
                 _ => return Err(link.astray()),
             },
         };
-        if !is_recorded {
-            is_recorded = link.put(&Request::EventRecord { event, stream }, true)?;
+        let mut is_over = || {
             if !is_recorded {
-                return Ok(false);
+                // (What is sent without a reply fails in a later call, of any thread.)
+                is_recorded = link.put(&Request::EventRecord { event, stream }, is_kept)?;
+                if !is_recorded {
+                    return Ok(false);
+                }
             }
-        }
-        match link.is_over(&Request::EventQuery { event }) {
-            Err(CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
+            match link.is_over(&Request::EventQuery { event }) {
+                Err(CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
+                answer => answer.map(|()| true),
+            }
+        };
+        match is_over() {
+            Ok(false) => Ok(false),
             answer => {
                 let ended = link.done(&Request::EventDestroy { event });
                 answer.and(ended).map(|()| true)

@@ -33,12 +33,12 @@ pub(crate) fn stream(link: &'static Link, stream: u32) -> Result<Reached, CUresu
 
 /// Waits for what is in all streams.
 pub(crate) fn all(link: &'static Link) -> Result<Reached, CUresult> {
-    wait(link, &Request::Synchronize, Ahead::busy)
+    wait(link, &Request::Synchronize, busy)
 }
 
 /// Gives device memory back, when all is over that may use it.
 pub(crate) fn free(link: &'static Link, address: u64) -> Answer {
-    match wait(link, &Request::Free { address }, Ahead::busy)? {
+    match wait(link, &Request::Free { address }, busy)? {
         Reached::Idle => Ok(()),
         // Nothing that came later may use it: it goes behind a stream that nothing is in.
         Reached::Later => {
@@ -46,6 +46,15 @@ pub(crate) fn free(link: &'static Link, address: u64) -> Answer {
             link.done(&Request::FreeBehind { address, stream })
         }
     }
+}
+
+/// The streams that something may be in. The default one is the last: what is left in a
+/// stream that another thread destroys meanwhile the manager puts before it.
+fn busy(ahead: &Ahead) -> Vec<u32> {
+    let mut streams = ahead.busy();
+    streams.retain(|stream| *stream != DEFAULT_STREAM);
+    streams.push(DEFAULT_STREAM);
+    streams
 }
 
 /// Asks until it is done; where others keep these streams busy, until what is in them is
@@ -86,7 +95,7 @@ fn wait(
 
 /// Waits for an event behind what is in a stream.
 fn past(link: &'static Link, stream: u32) -> Answer {
-    let (patience, mut is_over) = (Patience::new(), fence(stream));
+    let (patience, mut is_over) = (Patience::new(), fence(stream, false));
     let lent = link.channel.lock().through.take_lent(stream);
     let answer = loop {
         match is_over(link) {

@@ -171,7 +171,7 @@ pub(crate) fn put_late(link: &'static Link, stream: u32, transfer: Transfer) -> 
     if transfer.is_on_device() || !order.is_held(stream) {
         return transfer.copy(link, stream, false);
     }
-    order.add(link, stream, None, false, fence(stream))?;
+    order.add(link, stream, None, false, fence(stream, true))?;
     let copying = move |link: &'static Link| transfer.copy(link, stream, false).map(|()| true);
     order.add(link, stream, None, false, Box::new(copying))?;
     Ok(())

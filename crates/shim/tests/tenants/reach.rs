@@ -52,6 +52,12 @@ fn no_call_waits_for_what_other_threads_do_later() {
     assert_eq!(printed.matches(": in time\n").count(), 2, "{printed}");
 }
 
+/// Beside the other tests, whose tenants load code all the time.
+#[test]
+fn threads_that_share_streams_find_what_they_put_there() {
+    assert_eq!(same("tenant_mix.cu"), "wrong: 0\n");
+}
+
 #[test]
 fn functions_of_the_host_are_called_in_the_order_of_their_stream() {
     let printed = same("tenant_calls.cu");

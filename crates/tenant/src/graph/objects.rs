@@ -90,7 +90,7 @@ pub(super) fn held(link: &Link, graph: &Graph) -> Vec<u64> {
 /// As [`release`] of one reference, when all is over that is in a stream.
 pub(super) fn release_behind(link: &'static Link, stream: u32, object: u64) -> Answer {
     let order = &link.state.order;
-    let over = order.add(link, stream, None, false, fence(stream))?;
+    let over = order.add(link, stream, None, false, fence(stream, true))?;
     // In no stream: nothing comes behind it.
     let released = move |link: &'static Link| release(link, object, 1).map(|()| true);
     order.add(link, u32::MAX, Some(over), true, Box::new(released))?;
