@@ -55,7 +55,7 @@ fn no_call_waits_for_what_other_threads_do_later() {
 /// Beside the other tests, whose tenants load code all the time.
 #[test]
 fn threads_that_share_streams_find_what_they_put_there() {
-    assert_eq!(same("tenant_mix.cu"), "wrong: 0\n");
+    assert_eq!(same("threads.cu"), "wrong: 0\n");
 }
 
 #[test]

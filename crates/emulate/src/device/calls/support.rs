@@ -349,9 +349,11 @@ impl Driver for Device {
     }
 
     fn settle(&self, _context: u64) -> Result<(), DriverError> {
-        // All contexts share the one queue of work.
+        // For everything, as a GPU's driver: pages of what is freed are gone at once then.
+        // (This device's own free keeps them for streams that are apart, so that a kernel
+        // there may wait for the host.)
         self.apart_from_strict_captures()
-            .and_then(|()| self.wait_as_free())
+            .and_then(|()| self.wait_for_all())
             .map_err(|code| call_error("cuMemFree", code))
     }
 

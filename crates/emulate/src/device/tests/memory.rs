@@ -355,6 +355,28 @@ fn the_runtime_maps_its_own_memory() {
     assert_eq!(device.compute_capability(), Ok(90));
 }
 
+/// Who unmaps what is freed waits for all streams, in order with the default one or not.
+#[test]
+fn all_work_can_be_waited_for_as_a_gpu_does_before_it_frees() {
+    let rig = Rig::new();
+    let device = &rig.device;
+    let blocking = device.stream_create(0, 0).expect("a stream");
+    let apart = device.stream_create(1, 0).expect("a stream");
+    for stream in [0, blocking, apart] {
+        let (flag, data) = (rig.words(1), rig.words(32));
+        device.launch(rig.spin(flag), stream).expect("launched");
+        device.launch(rig.add(data, 1), stream).expect("queued");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                rig.set_word(flag, 1);
+            });
+            driver::Driver::settle(device, 0).expect("no fault");
+        });
+        assert_eq!(rig.word(data), 1, "the work before is over");
+    }
+}
+
 #[test]
 fn a_free_waits_for_the_default_stream() {
     let rig = Rig::new();

@@ -319,7 +319,8 @@ struct Worker {
             drop(array);
             CHECK(cudaEventDestroy(array.last));
         }
-        CHECK(cudaDeviceSynchronize());
+        // (The device as a whole cannot be waited for while another thread captures.)
+        for (cudaStream_t stream : streams) CHECK(cudaStreamSynchronize(stream));
         if (counted.calls != counts && wrong++ < 5) std::printf("worker %d: %d calls of %d\n", number, counted.calls.load(), counts);
         CHECK(cudaHostUnregister(registered.data()));
         CHECK(cudaFreeHost(pinned));
