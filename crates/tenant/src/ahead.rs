@@ -72,9 +72,12 @@ impl Ahead {
         }
     }
 
-    /// The streams that something may be in.
+    /// The streams that something may be in. The default one is always there, and the last:
+    /// the manager puts before it what is left in a stream that another thread destroys.
     pub(crate) fn busy(&self) -> Vec<u32> {
-        self.busy.keys().copied().collect()
+        let others = self.busy.keys().copied();
+        let others = others.filter(|stream| *stream != DEFAULT_STREAM);
+        others.chain([DEFAULT_STREAM]).collect()
     }
 
     /// A request with a reply was sent, and this came.

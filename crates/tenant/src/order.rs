@@ -368,8 +368,9 @@ fn sending(request: Request, cannot_fail: bool) -> Task {
 }
 
 /// Is over when the work is over that is in a stream: what a function of the
-/// program, or a copy of this process, waits for. Without `is_kept`, another thread may
-/// destroy the stream: then it fails with that, and nobody else does.
+/// program, or a copy of this process, waits for. `is_kept`: no thread destroys the stream
+/// before. Otherwise the event is recorded with a reply, so that this task fails if the
+/// stream was destroyed, and not a later call of another thread.
 pub(crate) fn fence(stream: u32, is_kept: bool) -> Task {
     let (mut event, mut is_recorded) = (None, false);
     Box::new(move |link| {
@@ -382,7 +383,6 @@ pub(crate) fn fence(stream: u32, is_kept: bool) -> Task {
         };
         let mut is_over = || {
             if !is_recorded {
-                // (What is sent without a reply fails in a later call, of any thread.)
                 is_recorded = link.put(&Request::EventRecord { event, stream }, is_kept)?;
                 if !is_recorded {
                     return Ok(false);

@@ -33,12 +33,12 @@ pub(crate) fn stream(link: &'static Link, stream: u32) -> Result<Reached, CUresu
 
 /// Waits for what is in all streams.
 pub(crate) fn all(link: &'static Link) -> Result<Reached, CUresult> {
-    wait(link, &Request::Synchronize, busy)
+    wait(link, &Request::Synchronize, Ahead::busy)
 }
 
 /// Gives device memory back, when all is over that may use it.
 pub(crate) fn free(link: &'static Link, address: u64) -> Answer {
-    match wait(link, &Request::Free { address }, busy)? {
+    match wait(link, &Request::Free { address }, Ahead::busy)? {
         Reached::Idle => Ok(()),
         // Nothing that came later may use it: it goes behind a stream that nothing is in.
         Reached::Later => {
@@ -46,15 +46,6 @@ pub(crate) fn free(link: &'static Link, address: u64) -> Answer {
             link.done(&Request::FreeBehind { address, stream })
         }
     }
-}
-
-/// The streams that something may be in. The default one is the last: what is left in a
-/// stream that another thread destroys meanwhile the manager puts before it.
-fn busy(ahead: &Ahead) -> Vec<u32> {
-    let mut streams = ahead.busy();
-    streams.retain(|stream| *stream != DEFAULT_STREAM);
-    streams.push(DEFAULT_STREAM);
-    streams
 }
 
 /// Asks until it is done; where others keep these streams busy, until what is in them is

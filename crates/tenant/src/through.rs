@@ -24,7 +24,7 @@ pub(crate) struct Through {
     chunks: Chunks,
     /// By stream: the offsets of those that its copies use.
     lent: BTreeMap<u32, Vec<u64>>,
-    /// There was none left.
+    /// A copy found no chunk free.
     was_full: bool,
 }
 

@@ -151,8 +151,8 @@ pub(crate) fn copy_in(link: &'static Link, stream: u32, transfer: Transfer) -> A
     if transfer.is_pinned(link) {
         return put_late(link, stream, transfer);
     }
-    // (Never as an item, although another thread may have put in some by now: the program
-    // has its memory back when this returns.)
+    // This copy is never an item of the order, even if another thread has added some since:
+    // the program may use its memory again when this returns.
     link.state.order.wait_stream(link, stream)?;
     transfer.copy(link, stream, false)
 }

@@ -1,21 +1,12 @@
 // A copy of pageable memory is over when its call returns, also while another thread puts
 // functions of the host into the same stream.
+#include "check.h"
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <thread>
 #include <unistd.h>
 #include <vector>
-
-#define CHECK(call)                                                                       \
-    do {                                                                                  \
-        cudaError_t error = (call);                                                       \
-        if (error != cudaSuccess) {                                                       \
-            std::printf("%s: %s\n", #call, cudaGetErrorName(error));                      \
-            std::exit(1);                                                                 \
-        }                                                                                 \
-    } while (0)
 
 __global__ void add(unsigned *values, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,19 +1,10 @@
 // A thread waits, copies and frees while another one keeps the streams busy: each of its
 // calls waits for what was there before, and for no more.
+#include "check.h"
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <thread>
 #include <vector>
-
-#define CHECK(call)                                                                       \
-    do {                                                                                  \
-        cudaError_t error = (call);                                                       \
-        if (error != cudaSuccess) {                                                       \
-            std::printf("%s: %s\n", #call, cudaGetErrorName(error));                      \
-            std::exit(1);                                                                 \
-        }                                                                                 \
-    } while (0)
 
 __device__ unsigned long long now() {
     unsigned long long time;

@@ -1,19 +1,10 @@
 // Copies between pageable memory and the device: what they copied is what host memory
 // held when they were called, whoever uses it next, in whichever stream.
+#include "check.h"
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
-
-#define CHECK(call)                                                                       \
-    do {                                                                                  \
-        cudaError_t error = (call);                                                       \
-        if (error != cudaSuccess) {                                                       \
-            std::printf("%s: %s\n", #call, cudaGetErrorName(error));                      \
-            std::exit(1);                                                                 \
-        }                                                                                 \
-    } while (0)
 
 __global__ void add(unsigned *values, unsigned more, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

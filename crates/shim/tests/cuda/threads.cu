@@ -1,24 +1,13 @@
 // Threads that share streams, each with arrays of its own, make calls in an order that a
 // number decides. Every array is `slope * i + start` at each point, and its thread knows both.
 // Arguments: the number, calls of a thread, threads.
+#include "check.h"
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <thread>
-#include <unistd.h>
 #include <vector>
-
-#define CHECK(call)                                                                       \
-    do {                                                                                  \
-        cudaError_t error = (call);                                                       \
-        if (error != cudaSuccess) {                                                       \
-            std::printf("%s: %s\n", #call, cudaGetErrorName(error));                      \
-            std::fflush(stdout);                                                          \
-            _exit(1);                                                                     \
-        }                                                                                 \
-    } while (0)
 
 typedef unsigned Word;
 

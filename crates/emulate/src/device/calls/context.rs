@@ -176,17 +176,8 @@ impl Device {
     pub fn synchronize(&self) -> Result<()> {
         self.enter()?;
         self.apart_from_all_captures()?;
-        let waited = self.wait_for_all();
+        self.state.wait_for_all();
         self.state.flush();
-        waited
-    }
-
-    /// Waits for all that is in a stream now.
-    pub(crate) fn wait_for_all(&self) -> Result<()> {
-        self.enter()?;
-        for ticket in self.state.in_flight() {
-            ticket.wait();
-        }
         self.state.check()
     }
 

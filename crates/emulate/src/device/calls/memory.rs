@@ -29,9 +29,16 @@ impl State {
             .collect()
     }
 
-    /// Waits as `cuMemFree` does on a GPU, where programs rely on it: for what
-    /// the legacy default stream would wait for. Streams that are not ordered
-    /// with it are left alone, so that a kernel there may wait for the host.
+    /// Waits for all that is in a stream now.
+    pub(crate) fn wait_for_all(&self) {
+        for ticket in self.in_flight() {
+            ticket.wait();
+        }
+    }
+
+    /// Waits before a free, as programs rely on it, for what the legacy default stream
+    /// would wait for. A GPU waits for non-blocking streams, too; here a kernel there may
+    /// wait for the host, and the pages stay until it is over ([`State::let_go`]).
     fn settle(&self) {
         let tickets: Vec<_> = {
             let _order = self.order.lock();
@@ -194,7 +201,8 @@ impl Device {
         }
         if let Some(memory) = self.memory_of_graph(address.0) {
             // The graph's next launch allocates it again at this address.
-            self.wait_as_free()?;
+            self.state.settle();
+            self.state.check()?;
             memory.set_owed(false);
             memory.set_live(false);
             return Ok(());
@@ -214,13 +222,6 @@ impl Device {
     pub fn free_host(&self, address: DeviceAddress) -> Result<()> {
         self.enter()?;
         self.remove(address.0, |a| a.kind == AllocationKind::Host)
-    }
-
-    /// Waits as [`Device::free`] does, and frees nothing.
-    pub(crate) fn wait_as_free(&self) -> Result<()> {
-        self.enter()?;
-        self.state.settle();
-        self.state.check()
     }
 
     pub(super) fn remove(&self, base: u64, fits: impl Fn(&Allocation) -> bool) -> Result<()> {

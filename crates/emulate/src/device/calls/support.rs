@@ -349,12 +349,16 @@ impl Driver for Device {
     }
 
     fn settle(&self, _context: u64) -> Result<(), DriverError> {
-        // For everything, as a GPU's driver: pages of what is freed are gone at once then.
-        // (This device's own free keeps them for streams that are apart, so that a kernel
-        // there may wait for the host.)
-        self.apart_from_strict_captures()
-            .and_then(|()| self.wait_for_all())
-            .map_err(|code| call_error("cuMemFree", code))
+        // As a GPU's driver, this waits for all streams: the caller may unmap what it frees
+        // at once. (`Device::free` keeps the pages until non-blocking streams are done, so
+        // that a kernel there may wait for the host.)
+        let settled = || {
+            self.apart_from_strict_captures()?;
+            self.enter()?;
+            self.state.wait_for_all();
+            self.state.check()
+        };
+        settled().map_err(|code| call_error("cuMemFree", code))
     }
 
     fn release(&self, release: &Release) -> Result<(), DriverError> {
