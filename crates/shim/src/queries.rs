@@ -2,6 +2,7 @@
 //! runtime.
 
 use crate::session::{self, next};
+use crate::state::Outside;
 use driver::Api;
 use driver::sys::{
     CUcontext, CUfunction, CUfunction_attribute, CUkernel, CUresult, CUstream,
@@ -23,6 +24,12 @@ pub fn current_context() -> u64 {
 /// Whether any stream is being captured.
 pub fn is_capturing() -> bool {
     session::get().is_some_and(|session| session.captures.is_active())
+}
+
+/// Leave to make calls that would end a capture; `None`: a stream is being captured, or
+/// nothing is checked.
+pub fn outside_captures() -> Option<Outside<'static>> {
+    session::get()?.captures.outside()
 }
 
 /// Whether what is put into a stream now becomes part of a graph.

@@ -20,6 +20,9 @@ use state::{
     Captures, Destroyed, Executable, Guard, Heaps, Named, Node, Pending, Replays, Row, Shape,
     TimedKernel, Times, Work,
 };
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 use waves::takes_a_wave_more;
 
 #[test]
@@ -27,13 +30,60 @@ fn captures_end_as_often_as_they_begin() {
     let captures = Captures::default();
     assert!(!captures.is_active());
     // The same handle in two threads.
-    captures.begin(2);
-    captures.begin(2);
+    captures.begin(2, || true);
+    captures.begin(2, || true);
     captures.end(7);
     captures.end(2);
     assert!(captures.is_active());
     captures.end(2);
     assert!(!captures.is_active());
+}
+
+#[test]
+fn there_is_no_leave_while_a_stream_is_captured() {
+    let captures = Captures::default();
+    assert!(captures.outside().is_some());
+    captures.begin(1, || false);
+    assert!(captures.outside().is_some());
+    captures.begin(1, || true);
+    assert!(captures.outside().is_none());
+    captures.end(1);
+    assert!(captures.outside().is_some());
+}
+
+#[test]
+fn a_capture_begins_behind_a_short_call() {
+    let captures = Captures::default();
+    let is_over = AtomicBool::new(false);
+    let leave = captures.outside();
+    assert!(leave.is_some());
+    thread::scope(|scope| {
+        let begins = scope.spawn(|| {
+            let mut was_over = false;
+            captures.begin(1, || {
+                was_over = is_over.load(Ordering::SeqCst);
+                true
+            });
+            was_over
+        });
+        thread::sleep(Duration::from_millis(1));
+        is_over.store(true, Ordering::SeqCst);
+        drop(leave);
+        assert!(begins.join().is_ok_and(|was_over| was_over));
+    });
+    assert!(captures.outside().is_none());
+}
+
+#[test]
+fn a_capture_begins_beside_a_long_call() {
+    let captures = Captures::default();
+    let leave = captures.outside();
+    let mut began = false;
+    captures.begin(1, || {
+        began = true;
+        true
+    });
+    assert!(began && leave.is_some());
 }
 
 #[test]

@@ -22,11 +22,17 @@ hooks!(
     cuStreamEndCapture_ptsz,
 );
 
-fn begun(result: CUresult, stream: CUstream) -> CUresult {
-    if result == CUresult::CUDA_SUCCESS
-        && let Some(session) = session::get()
-    {
-        session.captures.begin(stream.0);
+fn begin_by(stream: CUstream, per_thread: bool, call: impl FnOnce() -> CUresult) -> CUresult {
+    beginning(stream, per_thread);
+    let Some(session) = session::get() else {
+        return call();
+    };
+    let mut result = CUresult::CUDA_SUCCESS;
+    session.captures.begin(stream.0, || {
+        result = call();
+        result == CUresult::CUDA_SUCCESS
+    });
+    if result == CUresult::CUDA_SUCCESS {
         // Launches are asked for where they go from here on.
         runtime::moment_over();
     }
@@ -76,15 +82,13 @@ pub(super) fn ended(stream: CUstream) {
 }
 
 hook!([cuStreamBeginCapture, cuStreamBeginCapture_ptsz](stream: CUstream) |begin| {
-    beginning(stream, PER_THREAD);
     // SAFETY: the program's arguments.
-    begun(unsafe { begin(stream) }, stream)
+    begin_by(stream, PER_THREAD, || unsafe { begin(stream) })
 });
 
 hook!([cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz](stream: CUstream, mode: CUstreamCaptureMode) |begin| {
-    beginning(stream, PER_THREAD);
     // SAFETY: the program's arguments.
-    begun(unsafe { begin(stream, mode) }, stream)
+    begin_by(stream, PER_THREAD, || unsafe { begin(stream, mode) })
 });
 
 hook!([cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz](
@@ -95,9 +99,8 @@ hook!([cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz](
     count: usize,
     mode: CUstreamCaptureMode,
 ) |begin| {
-    beginning(stream, PER_THREAD);
     // SAFETY: the program's arguments.
-    begun(unsafe { begin(stream, graph, dependencies, edges, count, mode) }, stream)
+    begin_by(stream, PER_THREAD, || unsafe { begin(stream, graph, dependencies, edges, count, mode) })
 });
 
 /// An end that fails may have ended the capture or not.

@@ -11,7 +11,7 @@
 
 use super::define::{hook, hooks};
 use super::placed::{placed, placed_rows};
-use crate::queries::is_capturing;
+use crate::queries::{is_capturing, outside_captures};
 use crate::session::{self, next};
 use driver::sys::{
     CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUarray,
@@ -58,7 +58,9 @@ pub(super) fn with_room(ask: impl Fn() -> CUresult) -> CUresult {
 
 /// Whether freed memory was given back to the device.
 fn make_room() -> bool {
-    !is_capturing() && session::runtime().is_some_and(|runtime| runtime.frees().empty_quarantine())
+    outside_captures().is_some_and(|_leave| {
+        session::runtime().is_some_and(|runtime| runtime.frees().empty_quarantine())
+    })
 }
 
 /// Asks for the padded size, and for the program's own if there is no room.
@@ -263,11 +265,13 @@ pub(super) fn free(
     let Some(runtime) = session::runtime() else {
         return make(address);
     };
+    // To be held until the memory is free: to free it may mean to wait for the device.
+    let leave = outside_captures();
     let request = FreeRequest {
         function,
         call,
         address: DeviceAddress(address),
-        capturing: is_capturing(),
+        capturing: leave.is_none(),
     };
     runtime.frees().free(request, &|address| make(address.0))
 }

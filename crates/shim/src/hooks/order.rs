@@ -4,7 +4,7 @@
 
 use super::define::{hook, hooks};
 use super::{capture, streams};
-use crate::queries::is_capturing;
+use crate::queries::{is_capturing, outside_captures};
 use crate::session;
 use driver::sys::{
     CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUarrayMapInfo,
@@ -161,7 +161,7 @@ orders! {
 hook!([cuStreamDestroy, cuStreamDestroy_v2](stream: CUstream) |destroy| {
     capture::ended(stream);
     if let Some(runtime) = session::runtime()
-        && !is_capturing()
+        && let Some(_leave) = outside_captures()
     {
         runtime.frees().stream_ending(stream.0);
     }

@@ -7,7 +7,7 @@
 use super::define::{hook, hooks};
 use super::memory::{Request, free, guarded, padded, tell, with_padding};
 use super::streams;
-use crate::queries::{ask_captured, is_capturing};
+use crate::queries::{ask_captured, is_capturing, outside_captures};
 use crate::session::{self, next};
 use driver::SupportStream;
 use driver::sys::{CUdeviceptr, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream};
@@ -179,7 +179,7 @@ hook!([cuMemFreeAsync, cuMemFreeAsync_ptsz](base: CUdeviceptr, stream: CUstream)
 /// What the program has freed goes back to its pool.
 fn ending(pool: CUmemoryPool) {
     if let Some(runtime) = session::runtime()
-        && !is_capturing()
+        && let Some(_leave) = outside_captures()
     {
         runtime.frees().pool_ending(pool.0);
     }

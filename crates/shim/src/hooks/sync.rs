@@ -2,7 +2,7 @@
 
 use super::define::{hook, hooks};
 use super::streams;
-use crate::queries::is_capturing;
+use crate::queries::outside_captures;
 use crate::session;
 use driver::sys::{CU_STREAM_PER_THREAD, CUcontext, CUevent, CUresult, CUstream};
 use runtime::{Ordering, StreamName, When};
@@ -75,7 +75,7 @@ pub(super) fn waited(result: CUresult, what: Waited) -> CUresult {
 fn before(stream: Option<(CUstream, bool)>) {
     if let Some(runtime) = session::runtime()
         && runtime.host_waits().acts_before()
-        && !is_capturing()
+        && let Some(_leave) = outside_captures()
     {
         let name = stream.map(|(stream, per_thread)| streams::name(runtime, stream, per_thread));
         // Only this thread can name its own stream.

@@ -15,7 +15,7 @@ mod replays;
 mod threads;
 mod times;
 
-pub use captures::Captures;
+pub use captures::{Captures, Outside};
 pub use exported_pools::ExportedPools;
 pub use guard::Guard;
 pub use heaps::Heaps;
