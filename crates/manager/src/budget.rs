@@ -21,6 +21,13 @@
 //!   from running has begun before they stood still. Where it is known of one that
 //!   it runs ([`crate::trials`]), that one is ended, whatever the clocks say; and
 //!   none, where all that stand still are known to run beside each other.
+//! * A stream may also stand still because of several kernels of another tenant, each
+//!   of which ends in time. That shows in *slow* pieces, which are over after their
+//!   stream has stood still. So nobody is ended whose clock began before such a piece of
+//!   somebody else was over, until none has been for a budget. Then there is a trial,
+//!   in which nobody puts more in, and what is in flight comes to its end. Whose slow
+//!   pieces take two budgets for that, and more than twice as long as those of any other
+//!   one, is ended: what it has put in beside others was to take a few milliseconds.
 //! * After that no clock counts until the kernels of that tenant are over, and
 //!   then all begin anew: who was kept from running by it has its whole budget.
 //! * A tenant that was ended before has half of the budget, then a quarter, down to
@@ -73,6 +80,16 @@ pub(crate) enum Work {
     },
 }
 
+/// What is known beside what is seen.
+pub(crate) struct Known<'a> {
+    /// For whose sake all others have been held back since the last look, in a trial.
+    pub(crate) held_for: Option<u64>,
+    /// Whether it is known of a stream that its work runs.
+    pub(crate) runs: &'a dyn Fn(&Seen) -> bool,
+    /// Whether a tenant has something in flight that it put in while nobody else had work.
+    pub(crate) is_left: &'a dyn Fn(u64) -> bool,
+}
+
 /// The clock of a stream.
 #[derive(Clone, Copy)]
 struct Clock {
@@ -94,10 +111,27 @@ pub(crate) struct Budget {
     ending: Option<(u64, Duration)>,
     /// How often tenants were ended.
     offences: HashMap<u64, u32>,
+    /// When all streams were last looked at.
+    looked: Duration,
+    /// When a slow piece of a tenant was last over.
+    slow: HashMap<u64, Duration>,
+    trial: Option<OnTrial>,
+}
+
+/// A trial that goes on: what others had in flight when it began.
+struct OnTrial {
+    tenant: u64,
+    /// When a slow piece of any other tenant was last over, or the trial began.
+    moved: Duration,
+    /// How long tenants have had the device since then, as slow pieces of theirs show.
+    spent: HashMap<u64, Duration>,
 }
 
 /// How often the budget of a tenant is halved at most.
 const HALVINGS: u32 = 4;
+/// How long a stream stands still before a piece that is slow is over, if that is less
+/// than a sixteenth of the budget.
+const SLOW: Duration = Duration::from_millis(20);
 
 impl Budget {
     /// With this budget.
@@ -109,25 +143,31 @@ impl Budget {
             from: Duration::ZERO,
             ending: None,
             offences: HashMap::new(),
+            looked: Duration::ZERO,
+            slow: HashMap::new(),
+            trial: None,
         }
     }
 
     /// Looks at all streams there are; the tenant whose kernels are to be ended now.
-    /// `runs` tells of which it is known that they run.
-    pub(crate) fn look(
-        &mut self,
-        now: Duration,
-        seen: &[Seen],
-        runs: impl Fn(&Seen) -> bool,
-    ) -> Option<u64> {
+    pub(crate) fn look(&mut self, now: Duration, seen: &[Seen], known: &Known) -> Option<u64> {
+        let held_for = known.held_for;
         let tenants: HashSet<u64> = seen.iter().map(|one| one.tenant).collect();
         self.offences.retain(|tenant, _| tenants.contains(tenant));
-        self.advance(now, seen);
+        self.slow.retain(|tenant, _| tenants.contains(tenant));
+        if self.trial.as_ref().map(|trial| trial.tenant) != held_for {
+            self.trial = held_for.map(|tenant| OnTrial {
+                tenant,
+                moved: now,
+                spent: HashMap::new(),
+            });
+        }
+        self.advance(now, seen, known);
         if self.is_ending(now, seen) {
             self.from = now;
             return None;
         }
-        let tenant = self.judge(now, seen, runs)?;
+        let tenant = self.judge(now, seen, known.runs)?;
         *self.offences.entry(tenant).or_default() += 1;
         self.ending = Some((tenant, now));
         self.from = now;
@@ -137,16 +177,51 @@ impl Budget {
     /// For how long a stream has stood still.
     pub(crate) fn age(&self, now: Duration, one: &Seen) -> Duration {
         let clock = self.clocks.get(&one.stream);
-        clock.map_or(Duration::ZERO, |clock| {
-            now.saturating_sub(clock.began.max(self.from))
-        })
+        clock.map_or(Duration::ZERO, |clock| self.stood(now, clock))
+    }
+
+    fn stood(&self, now: Duration, clock: &Clock) -> Duration {
+        now.saturating_sub(clock.began.max(self.from))
+    }
+
+    /// Slow pieces of these tenants are over now.
+    fn slow_over(&mut self, now: Duration, slow: &HashSet<u64>, known: &Known) {
+        self.slow.extend(slow.iter().map(|tenant| (*tenant, now)));
+        let Some(trial) = &mut self.trial else { return };
+        let mut others = slow
+            .iter()
+            .copied()
+            .filter(|one| *one != trial.tenant)
+            .peekable();
+        if others.peek().is_none() {
+            return;
+        }
+        // Whose pieces are over at about the same time, one of them has had the device
+        // until then.
+        let took = now.saturating_sub(std::mem::replace(&mut trial.moved, now));
+        // (What was put in while nobody else had work may take as long as it takes.)
+        for tenant in others.filter(|tenant| !(known.is_left)(*tenant)) {
+            *trial.spent.entry(tenant).or_default() += took;
+        }
     }
 
     /// Sets the clocks.
-    fn advance(&mut self, now: Duration, seen: &[Seen]) {
+    fn advance(&mut self, now: Duration, seen: &[Seen], known: &Known) {
         let mut clocks = HashMap::with_capacity(self.clocks.len());
         let mut rested = HashMap::new();
+        let mut slow = HashSet::new();
         for one in seen {
+            let is_over = |clock: &&Clock| match one.work {
+                Work::Queued { done, .. } | Work::Idle { done } => done != clock.done,
+            };
+            // (None of it was over at the last look.)
+            let is_slow = |clock: &Clock| {
+                clock.began < self.looked && self.stood(now, clock) >= SLOW.min(self.limit / 16)
+            };
+            let over = self.clocks.get(&one.stream).filter(is_over);
+            if over.is_some_and(is_slow) {
+                slow.insert(one.tenant);
+            }
             let (done, since) = match one.work {
                 Work::Queued { done, since } => (done, since),
                 Work::Idle { done } => {
@@ -164,7 +239,8 @@ impl Budget {
             };
             clocks.insert(one.stream, Clock { done, began, put });
         }
-        (self.clocks, self.rested) = (clocks, rested);
+        (self.clocks, self.rested, self.looked) = (clocks, rested, now);
+        self.slow_over(now, &slow, known);
     }
 
     /// Whether the kernels of the tenant that was ended last are not over. What
@@ -187,7 +263,7 @@ impl Budget {
         goes_on
     }
 
-    fn judge(&self, now: Duration, seen: &[Seen], runs: impl Fn(&Seen) -> bool) -> Option<u64> {
+    fn judge(&self, now: Duration, seen: &[Seen], runs: &dyn Fn(&Seen) -> bool) -> Option<u64> {
         let standing: Vec<(&Seen, &Clock)> = seen
             .iter()
             .filter(|one| one.role != Role::Ended)
@@ -205,11 +281,54 @@ impl Budget {
                 && standing.iter().any(waits)
                 && (runs(one) || !standing.iter().any(runs_for_another))
         };
+        let was_slow = |one: &Seen| self.spent(one.tenant) >= self.limit / 8;
         let first = standing
             .iter()
             .filter(is_to_end)
-            .min_by_key(|(one, clock)| (!runs(one), clock.began, clock.put, one.stream));
-        first.map(|(one, _)| one.tenant)
+            .min_by_key(|(one, clock)| {
+                let is_less_likely = (!runs(one), !was_slow(one));
+                (is_less_likely, clock.began, clock.put, one.stream)
+            });
+        let is_sure =
+            |(one, clock): &&(&Seen, &Clock)| runs(one) || self.is_no_ones_turn(now, one, clock);
+        let first = first.filter(is_sure).map(|(one, _)| one.tenant);
+        first.or_else(|| self.takes_all(now, &standing))
+    }
+
+    /// How long a tenant has had the device in the trial that goes on, while others
+    /// waited.
+    fn spent(&self, tenant: u64) -> Duration {
+        let trial = self.trial.as_ref();
+        let spent = trial.and_then(|trial| trial.spent.get(&tenant));
+        spent.copied().unwrap_or_default()
+    }
+
+    /// Whether a stream that stands still waits for none of the pieces of others that
+    /// end in time.
+    fn is_no_ones_turn(&self, now: Duration, one: &Seen, clock: &Clock) -> bool {
+        let others = self.slow.iter().filter(|(other, _)| **other != one.tenant);
+        let last = others.map(|(_, at)| *at).max().unwrap_or_default();
+        last <= clock.began.max(self.from) || now.saturating_sub(last) > self.limit
+    }
+
+    /// The tenant whose pieces, each of which ended in time, have kept the others from
+    /// running for two budgets.
+    fn takes_all(&self, now: Duration, standing: &[(&Seen, &Clock)]) -> Option<u64> {
+        let trial = self.trial.as_ref()?;
+        let waits = |(one, _): &(&Seen, &Clock)| {
+            one.tenant == trial.tenant && self.age(now, one) > self.limit
+        };
+        if !standing.iter().any(waits) {
+            return None;
+        }
+        let (tenant, most) = trial.spent.iter().max_by_key(|(_, spent)| **spent)?;
+        let others = trial.spent.iter().filter(|(other, _)| *other != tenant);
+        let next = others.map(|(_, spent)| *spent).max().unwrap_or_default();
+        let is_there =
+            |(one, _): &(&Seen, &Clock)| one.tenant == *tenant && one.role == Role::Tenant;
+        let is_to_end =
+            *most > 2 * next.max(self.limit_of(*tenant)) && standing.iter().any(is_there);
+        is_to_end.then_some(*tenant)
     }
 
     fn limit_of(&self, tenant: u64) -> Duration {
@@ -224,6 +343,11 @@ mod tests {
     use proptest::prelude::*;
 
     const LIMIT: Duration = Duration::from_secs(8);
+    const NOTHING: Known = Known {
+        held_for: None,
+        runs: &|_| false,
+        is_left: &|_| false,
+    };
     /// Between two looks.
     const STEP: Duration = Duration::from_millis(500);
 
@@ -292,7 +416,7 @@ mod tests {
                     role: self.roles.get(tenant).copied().unwrap_or(Role::Tenant),
                 })
                 .collect();
-            let ended = self.budget.look(self.now, &seen, |_| false);
+            let ended = self.budget.look(self.now, &seen, &NOTHING);
             if let Some(tenant) = ended {
                 self.roles.insert(tenant, Role::Ended);
             }
@@ -391,7 +515,7 @@ mod tests {
         for (over, ended) in [(7, 1), (5, 2)] {
             let mut budget = Budget::new(LIMIT);
             let before = [stream(2, Work::Idle { done: 5 })];
-            assert_eq!(budget.look(millis(100), &before, |_| false), None);
+            assert_eq!(budget.look(millis(100), &before, &NOTHING), None);
             let (round, endless) = (millis(140), millis(150));
             let standing = [
                 stream(
@@ -411,7 +535,7 @@ mod tests {
             ];
             let looks = (2..200).map(|look| millis(100) * look);
             let found = looks
-                .filter_map(|now| budget.look(now, &standing, |_| false))
+                .filter_map(|now| budget.look(now, &standing, &NOTHING))
                 .next();
             assert_eq!(found, Some(ended), "{over}");
         }

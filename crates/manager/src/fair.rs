@@ -28,8 +28,8 @@ use std::time::Duration;
 pub(crate) const BOUND: Duration = Duration::from_millis(4);
 /// Pieces of which one is in flight at a time.
 const LONG: Duration = Duration::from_millis(20);
-/// Pieces in flight as long as none is over.
-const UNKNOWN: u64 = 4;
+/// Pieces in flight as long as none is over: each may take as long as kernels may.
+const UNKNOWN: u64 = 2;
 /// Pieces in flight, at most.
 const MOST: u64 = 96;
 /// Pieces behind one another until somebody looks whether they are over, at most.
@@ -96,19 +96,35 @@ impl Pieces {
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     in_flight: Pieces,
+    /// How many of them were put in while nobody else had work.
+    alone: u64,
     /// How long a piece is expected to take.
     pace: Option<Duration>,
 }
 
 impl Account {
-    /// A piece is put in.
-    pub(crate) fn put(&mut self, share: Share) {
+    /// A piece is put in. `is_alone`: nobody else has work.
+    pub(crate) fn put(&mut self, share: Share, is_alone: bool) {
         self.in_flight.add(share);
+        self.alone += u64::from(is_alone);
     }
 
-    /// Pieces are over.
+    /// Pieces are over. (While there are some that were put in alone, there is hardly room
+    /// for others.)
     pub(crate) fn over(&mut self, pieces: Pieces) {
         self.in_flight = self.in_flight.without(pieces);
+        self.alone = self.alone.saturating_sub(pieces.count);
+    }
+
+    /// Whether something is in flight that was put in while nobody else had work.
+    pub(crate) fn is_left(&self) -> bool {
+        self.alone > 0
+    }
+
+    /// How many whole devices what is in flight has, rounded up; at least one.
+    pub(crate) fn devices(&self) -> u32 {
+        let devices = self.in_flight.shares.div_ceil(1000).max(1);
+        u32::try_from(devices).unwrap_or(u32::MAX)
     }
 
     /// Pieces of one stream were over within a time. `is_exact`: they were looked
@@ -166,7 +182,7 @@ mod tests {
             ..Account::default()
         };
         while account.has_room_for(share) {
-            account.put(share);
+            account.put(share, false);
         }
         account.in_flight.count
     }
@@ -226,7 +242,7 @@ mod tests {
             for (blocks, micros, puts, is_exact) in steps {
                 let share = Share::of(blocks, 132);
                 if puts && account.has_room_for(share) {
-                    account.put(share);
+                    account.put(share, false);
                     waiting.push(share);
                 } else if let Some(share) = waiting.pop() {
                     let mut pieces = Pieces::default();

@@ -19,6 +19,7 @@ use driver::DriverError;
 use driver::calls::{Context, Event, Stream};
 use protocol::{DEFAULT_STREAM as DEFAULT, QUIET_IN_A_ROW};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Streams of a tenant besides the default one that get chains.
 const CHAINED: usize = 7;
@@ -253,7 +254,9 @@ impl Lanes {
             pieces,
             _putting,
         } = batch;
-        let over = |turn: &Turn, lost| turn.over(Pieces::of(shares(lost)), None, false);
+        let over = |turn: &Turn, lost| {
+            turn.over(Pieces::of(shares(lost)), None, false, Instant::now());
+        };
         let mut pieces = &pieces[..];
         // (One counts itself.)
         let others = pieces.len() as u32 - 1;
@@ -410,10 +413,16 @@ impl Lanes {
         }
         // (Before the turn is looked at: `Quiet::let_pass`.)
         let putting = (waiting == 0).then(|| common.quiet.put());
-        if !turn.may_put(share) {
+        let is_first = queued == 0;
+        if !turn.may_put(share, is_first, Instant::now) {
             default.look()?;
             others.values_mut().try_for_each(Lane::look)?;
-            if !turn.may_put(share) {
+            let lane = match number {
+                DEFAULT => Some(&*default),
+                _ => others.get(number),
+            };
+            let is_first = waiting == 0 && lane.is_some_and(|lane| lane.queued == 0);
+            if !turn.may_put(share, is_first, Instant::now) {
                 return Err(NotPut::Full);
             }
         }

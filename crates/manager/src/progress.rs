@@ -13,7 +13,7 @@
 //! On the CPU device, streams share the processors fairly, so no thread
 //! looks at the marks unless a time is asked for.
 
-use crate::budget::{Budget, Role, Seen, Work};
+use crate::budget::{Budget, Known, Role, Seen, Work};
 use crate::fair::{MARKED, Pieces, Share};
 use crate::log;
 use crate::partition::{Stopper, Why};
@@ -160,7 +160,7 @@ impl State {
             let is_exact = looked.is_some_and(|looked| now - looked.max(began.min(now)) < EXACT);
             if let Some(turn) = turn {
                 let took = now.saturating_duration_since(began);
-                turn.over(over.pieces, Some(took), is_exact);
+                turn.over(over.pieces, Some(took), is_exact, now);
             }
         }
         first
@@ -299,7 +299,7 @@ impl Drop for Marks {
             .pending
             .iter()
             .for_each(|mark| pieces.join(mark.pieces));
-        turn.over(pieces, None, false);
+        turn.over(pieces, None, false, Instant::now());
     }
 }
 
@@ -441,7 +441,12 @@ impl Progress {
             };
             std::thread::sleep(pause.min(limit / LOOKS));
             let (seen, now) = (self.seen(start), start.elapsed());
-            if let Some(tenant) = budget.look(now, &seen, |one| trials.is_runner(one)) {
+            let known = Known {
+                held_for: trials.tenant(),
+                runs: &|one| trials.is_runner(one),
+                is_left: &|tenant| self.turns.is_left(tenant),
+            };
+            if let Some(tenant) = budget.look(now, &seen, &known) {
                 self.end(tenant, context);
             }
             let before = held_for;
@@ -514,7 +519,7 @@ mod tests {
         let turn = turns.turn(1, 1);
         if is_short {
             let one = Pieces::of([Share::WHOLE]);
-            turn.over(one, Some(Duration::from_micros(5)), true);
+            turn.over(one, Some(Duration::from_micros(5)), true, Instant::now());
         }
         let whose = (1, None);
         let marks = device.progress.add(&stream, whose, Some(turn));
@@ -559,20 +564,23 @@ mod tests {
         let device = open(Some(Duration::from_secs(1)));
         let turns = Turns::new(Some(Duration::MAX));
         let (turn, other) = (turns.turn(1, 1), turns.turn(2, 1));
-        assert!(turn.may_put(Share::WHOLE) && other.may_put(Share::WHOLE));
+        assert!(
+            turn.may_put(Share::WHOLE, true, Instant::now)
+                && other.may_put(Share::WHOLE, true, Instant::now)
+        );
         let stream = Arc::new(device.stream(false).unwrap());
         let whose = (1, None);
         let marks = device.progress.add(&stream, whose, Some(Arc::clone(&turn)));
         for _ in 0..3 {
-            while turn.may_put(Share::WHOLE) {
+            while turn.may_put(Share::WHOLE, true, Instant::now) {
                 marks.put((&device.context, &stream), Share::WHOLE).unwrap();
             }
             while !stream.is_idle().unwrap() {
                 std::thread::sleep(Duration::from_millis(30));
             }
-            assert!(!turn.may_put(Share::WHOLE));
+            assert!(!turn.may_put(Share::WHOLE, true, Instant::now));
             assert!(marks.look(&stream).unwrap());
-            assert!(turn.may_put(Share::WHOLE));
+            assert!(turn.may_put(Share::WHOLE, true, Instant::now));
             // Nothing is left to look at.
             assert!(!marks.look(&stream).unwrap());
         }

@@ -15,6 +15,11 @@
 //! stand still as well, holding them back shows nothing, and the budget decides. A
 //! trial ends without a result after one budget; the next one begins a quarter of it
 //! later, so that who is held back gets on meanwhile.
+//!
+//! A stream that has stood still for a budget, and of which the budget cannot tell
+//! whether it waits for many pieces that each end in time, has its trial in any case,
+//! until it gets on or somebody is ended. Nobody waits for longer than
+//! [`LONGEST`] budgets for that.
 
 use crate::budget::{Role, Seen, Work};
 use std::collections::HashMap;
@@ -27,14 +32,20 @@ struct Trial {
     stream: u64,
     done: u64,
     since: Duration,
+    /// The stream had stood still for a budget.
+    is_last: bool,
 }
+
+/// Budgets that a trial takes, at most.
+const LONGEST: u32 = 4;
 
 /// Trials, and what they have shown. All times are since one moment in the past.
 pub(crate) struct Trials {
     limit: Duration,
     trial: Option<Trial>,
-    /// Before this none begins.
+    /// Before this none begins, and none of those that are made in any case.
     from: Duration,
+    last_from: Duration,
     /// Streams whose tenant had the device alone since the piece that is at their head
     /// was put in: what was done of their work then.
     runners: HashMap<u64, u64>,
@@ -55,6 +66,7 @@ impl Trials {
             limit,
             trial: None,
             from: Duration::ZERO,
+            last_from: Duration::ZERO,
             runners: HashMap::new(),
         }
     }
@@ -83,6 +95,11 @@ impl Trials {
             Some(trial) => self.judge(trial, now, seen, &age),
             None => self.begin(now, seen, &age),
         }
+        self.trial.map(|trial| trial.tenant)
+    }
+
+    /// For whose sake all others are held back.
+    pub(crate) fn tenant(&self) -> Option<u64> {
         self.trial.map(|trial| trial.tenant)
     }
 
@@ -126,26 +143,37 @@ impl Trials {
             let own = own.filter_map(|one| Some((one.stream, queued(one)?)));
             self.runners.extend(own);
             self.trial = None;
-        } else if do_stand || now.saturating_sub(trial.since) >= self.limit {
-            self.give_up(now);
+        } else {
+            let took = now.saturating_sub(trial.since);
+            let is_vain = match trial.is_last {
+                false => do_stand || took >= self.limit,
+                true => took >= self.limit * LONGEST,
+            };
+            if is_vain {
+                self.give_up(now);
+            }
+            if is_vain && trial.is_last {
+                self.last_from = now + self.limit;
+            }
         }
     }
 
     /// Begins a trial where one shows something.
     fn begin(&mut self, now: Duration, seen: &[Seen], age: &impl Fn(&Seen) -> Duration) {
-        if now < self.from {
-            return;
-        }
         let stands = |one: &Seen| queued(one).is_some() && age(one) >= self.patience();
         let first = seen
             .iter()
             .filter(|one| one.role != Role::Ended && stands(one) && !self.is_runner(one))
             .max_by_key(|one| (age(one), std::cmp::Reverse(one.stream)));
         let Some(first) = first else { return };
+        let is_last = age(first) > self.limit;
+        if now < if is_last { self.last_from } else { self.from } {
+            return;
+        }
         let mut others = seen.iter().filter(|one| one.tenant != first.tenant);
         let are_idle = others.clone().all(|one| queued(one).is_none());
         let gets_on = others.any(|one| queued(one).is_some() && !stands(one));
-        if (are_idle || gets_on)
+        if (are_idle || gets_on || is_last)
             && let Some(done) = queued(first)
         {
             self.trial = Some(Trial {
@@ -153,6 +181,7 @@ impl Trials {
                 stream: first.stream,
                 done,
                 since: now,
+                is_last,
             });
         }
     }

@@ -37,15 +37,23 @@ pub(crate) struct Turn {
     /// It had to wait when it last put something in.
     waits: AtomicBool,
     account: Mutex<Account>,
-    /// When one of its pieces was over, or it had to wait and yet put one in.
-    moved: Mutex<Instant>,
+    stands: Mutex<Stands>,
     turns: Arc<Turns>,
+}
+
+/// Since when what a tenant has in flight stands still.
+struct Stands {
+    /// One of its pieces was over.
+    moved: Instant,
+    /// It had no room, and yet put one in.
+    put: Instant,
 }
 
 /// The turns of all tenants.
 pub(crate) struct Turns {
     /// How long all that a tenant has in flight stands still before it may put one
-    /// more in; `None`: nobody waits for anybody.
+    /// more in, for each whole device that it has in flight; `None`: nobody waits for
+    /// anybody.
     patience: Option<Duration>,
     state: Mutex<State>,
 }
@@ -106,13 +114,17 @@ impl Turns {
             None => Rule::Free,
             Some(_) => Rule::Asleep,
         };
+        let now = Instant::now();
         let turn = Arc::new(Turn {
             tenant,
             weight,
             rule: AtomicU8::new(rule as u8),
             waits: AtomicBool::new(false),
             account: Mutex::default(),
-            moved: Mutex::new(Instant::now()),
+            stands: Mutex::new(Stands {
+                moved: now,
+                put: now,
+            }),
             turns: Arc::clone(self),
         });
         if self.patience.is_some() {
@@ -156,6 +168,13 @@ impl Turns {
             .collect()
     }
 
+    /// Whether a tenant has something in flight that it put in while nobody else had work.
+    pub(crate) fn is_left(&self, tenant: u64) -> bool {
+        let state = self.state.lock();
+        let mut turns = state.turns.iter().filter_map(Weak::upgrade);
+        turns.any(|turn| turn.tenant == tenant && turn.account.lock().is_left())
+    }
+
     fn wake(&self, tenant: u64) {
         let mut state = self.state.lock();
         let now = state.now;
@@ -169,8 +188,14 @@ impl Turn {
         self.rule.load(Ordering::Acquire) == rule as u8
     }
 
-    /// Whether a piece of this share may be put in now.
-    pub(crate) fn may_put(&self, share: Share) -> bool {
+    /// Whether a piece of this share may be put in now. `is_first`: into a stream in
+    /// which there is none.
+    pub(crate) fn may_put(
+        &self,
+        share: Share,
+        is_first: bool,
+        now: impl FnOnce() -> Instant,
+    ) -> bool {
         if self.is(Rule::Free) {
             return true;
         }
@@ -180,7 +205,8 @@ impl Turn {
         let may = match () {
             () if self.is(Rule::Held) => false,
             () if self.is(Rule::Bounded) => {
-                self.account.lock().has_room_for(share) || self.has_stood_for_long()
+                self.account.lock().has_room_for(share)
+                    || (is_first && self.has_stood_for_long(now()))
             }
             () => true,
         };
@@ -188,17 +214,21 @@ impl Turn {
         may
     }
 
-    /// Whether nothing of the tenant has been over for long, since it last put one in in
+    /// Whether nothing of the tenant has been over for long, and it has put in nothing in
     /// spite of that: kernels may wait for others of their tenant, which are not in
-    /// flight yet.
-    fn has_stood_for_long(&self) -> bool {
-        let mut moved = self.moved.lock();
-        let has = self
-            .turns
-            .patience
-            .is_some_and(|patience| moved.elapsed() >= patience);
+    /// flight yet. What comes behind a piece in its stream is not waited for by that.
+    /// The more is in flight, the longer it takes: else kernels that are longer than the
+    /// patience, and wait for nobody, would be more and more.
+    fn has_stood_for_long(&self, now: Instant) -> bool {
+        let Some(patience) = self.turns.patience else {
+            return false;
+        };
+        let devices = self.account.lock().devices();
+        let mut stands = self.stands.lock();
+        let has = now.saturating_duration_since(stands.moved) >= patience.saturating_mul(devices)
+            && now.saturating_duration_since(stands.put) >= patience;
         if has {
-            *moved = Instant::now();
+            stands.put = now;
         }
         has
     }
@@ -216,13 +246,20 @@ impl Turn {
 
     /// A piece is put in.
     pub(crate) fn put(&self, share: Share) {
-        self.account.lock().put(share);
+        let is_alone = self.is(Rule::Free);
+        self.account.lock().put(share, is_alone);
     }
 
     /// Pieces of one stream are over, within a time where that is known. `is_exact`:
     /// they were looked at all the time.
-    pub(crate) fn over(&self, pieces: Pieces, time: Option<Duration>, is_exact: bool) {
-        *self.moved.lock() = Instant::now();
+    pub(crate) fn over(
+        &self,
+        pieces: Pieces,
+        time: Option<Duration>,
+        is_exact: bool,
+        now: Instant,
+    ) {
+        self.stands.lock().moved = now;
         let mut account = self.account.lock();
         account.over(pieces);
         if let Some(time) = time {
@@ -241,7 +278,7 @@ mod tests {
     fn flood(turn: &Turn) -> usize {
         (0..500)
             .take_while(|_| {
-                let may = turn.may_put(WHOLE);
+                let may = turn.may_put(WHOLE, true, Instant::now);
                 if may {
                     turn.put(WHOLE);
                 }
@@ -265,7 +302,7 @@ mod tests {
         at(1, &[1]);
         assert_eq!(flood(&one), 500);
         // From the first piece of another one on.
-        assert!(two.may_put(WHOLE));
+        assert!(two.may_put(WHOLE, true, Instant::now));
         two.put(WHOLE);
         assert_eq!(flood(&one), 0);
         assert!(flood(&two) > 0);
@@ -307,7 +344,7 @@ mod tests {
         let start = Instant::now();
         let at_once = flood(&one);
         for _ in 0..2 {
-            while !one.may_put(WHOLE) {
+            while !one.may_put(WHOLE, true, Instant::now) {
                 std::thread::sleep(Duration::from_millis(1));
             }
             one.put(WHOLE);
@@ -316,7 +353,7 @@ mod tests {
         // Not while it is held back.
         turns.settle(Duration::ZERO, &busy(&[1, 2]), Some(2));
         std::thread::sleep(2 * patience);
-        assert!(!one.may_put(WHOLE));
+        assert!(!one.may_put(WHOLE, true, Instant::now));
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //! in which it came there, by the rules of turns, trials and budget together.
 
 use super::*;
-use crate::budget::Budget;
+use crate::budget::{Budget, Known};
 use crate::fair::{BOUND, Pieces, Share};
 use crate::turns::{Turn, Turns};
 use crate::weights::{QUANTUM, Weights};
 use proptest::prelude::*;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Times are in ticks of a millisecond, and all streams are looked at in each.
 const LIMIT: u64 = 400;
@@ -28,6 +29,9 @@ enum Does {
     Rounds { length: u64, rest: u64 },
     /// Puts in one without end behind so many short ones, in so many streams.
     Endless { behind: usize, streams: usize },
+    /// As often as it may: many short ones, and when it is known for those, as many of
+    /// this length as it may.
+    Bursts { length: u64, streams: usize },
 }
 
 /// A piece of work.
@@ -66,8 +70,11 @@ struct Tenant {
 }
 
 struct World {
+    start: Instant,
     now: u64,
     heads: u64,
+    /// In which order heads are taken up that wait: 0, in that in which they came.
+    mix: u64,
     /// Pieces that run at a time.
     slots: usize,
     turns: Arc<Turns>,
@@ -86,13 +93,15 @@ impl World {
 
     /// Each with its weight.
     fn weighed(slots: usize, tenants: &[((u64, Does), u32)]) -> World {
-        let turns = Turns::new(Some(Duration::MAX));
+        let turns = Turns::new(Some(ticks(LIMIT / 4)));
         let tenants = tenants
             .iter()
             .zip(1..)
             .map(|(((begins, does), weight), number)| {
                 let streams = match does {
-                    Does::Floods { streams, .. } | Does::Endless { streams, .. } => *streams,
+                    Does::Floods { streams, .. }
+                    | Does::Endless { streams, .. }
+                    | Does::Bursts { streams, .. } => *streams,
                     Does::Rounds { .. } => 1,
                 };
                 Tenant {
@@ -109,8 +118,10 @@ impl World {
                 }
             });
         World {
+            start: Instant::now(),
             now: 0,
             heads: 0,
+            mix: 0,
             slots,
             tenants: tenants.collect(),
             turns,
@@ -130,7 +141,7 @@ impl World {
         while running(&self.tenants) < self.slots {
             let all = self.tenants.iter_mut().flat_map(|one| &mut one.streams);
             let waiting = all.filter(|stream| !stream.runs && !stream.pieces.is_empty());
-            match waiting.min_by_key(|stream| stream.head) {
+            match waiting.min_by_key(|stream| stream.head + self.mix * (stream.head * 7 % 5)) {
                 Some(first) => first.runs = true,
                 None => break,
             }
@@ -154,7 +165,13 @@ impl World {
                 let began = std::mem::replace(&mut stream.moved, now).max(put);
                 let mut pieces = Pieces::default();
                 pieces.add(Share::WHOLE);
-                tenant.turn.over(pieces, Some(ticks(now - began + 1)), true);
+                // (Of these, several take no longer than a tick.)
+                let took = match tenant.does {
+                    Does::Bursts { .. } if now - began < 2 => Duration::from_micros(10),
+                    _ => ticks(now - began + 1),
+                };
+                let at = self.start + ticks(now);
+                tenant.turn.over(pieces, Some(took), true, at);
                 tenant.longest = tenant.longest.max(now - put);
                 self.heads += 1;
                 stream.head = self.heads;
@@ -175,14 +192,18 @@ impl World {
             loop {
                 let at = tenant.puts % tenant.streams.len();
                 let in_flight = tenant.streams[at].pieces.len();
+                let cycle = tenant.puts % 400;
                 let length = match tenant.does {
+                    Does::Bursts { length, .. } if cycle >= 300 => length,
+                    Does::Bursts { .. } => 1,
                     Does::Floods { length, .. } if in_flight < ROOM => length,
                     Does::Rounds { length, .. } if in_flight == 0 => length,
                     Does::Endless { behind, .. } if tenant.puts < behind => 1,
                     Does::Endless { behind, streams } if tenant.puts < behind + streams => ENDLESS,
                     _ => break,
                 };
-                if !tenant.turn.may_put(Share::WHOLE) {
+                let clock = || self.start + ticks(now);
+                if !tenant.turn.may_put(Share::WHOLE, in_flight == 0, clock) {
                     tenant.was_refused = true;
                     break;
                 }
@@ -225,7 +246,12 @@ impl World {
             }
         }
         let trials = &self.trials;
-        if let Some(tenant) = self.budget.look(now, &seen, |one| trials.is_runner(one)) {
+        let known = Known {
+            held_for: trials.tenant(),
+            runs: &|one| trials.is_runner(one),
+            is_left: &|tenant| self.turns.is_left(tenant),
+        };
+        if let Some(tenant) = self.budget.look(now, &seen, &known) {
             let at = tenant as usize - 1;
             self.tenants[at].is_ended = true;
             self.ended.push(at);
@@ -285,6 +311,47 @@ fn a_flood_of_kernels_that_end_in_time_starves_nobody() {
     }
 }
 
+/// Kernels that each end in time, and take long: neighbours wait for some of them, and
+/// none of them is ended. Who has had so many in flight that they wait for longer may be.
+#[test]
+fn long_kernels_end_no_neighbour() {
+    for (length, streams, neighbours) in [
+        (120, 8, 7),
+        (180, 8, 7),
+        (250, 8, 3),
+        (120, 1, 7),
+        (380, 1, 2),
+        (380, 3, 2),
+    ] {
+        let mut tenants = vec![(1, NEIGHBOUR); neighbours];
+        tenants.push((20, Does::Floods { length, streams }));
+        let mut world = World::new(1, &tenants);
+        world.run(20 * LIMIT);
+        let what = format!("{length} in {streams}: {:?}", world.ended);
+        assert!(world.ended.iter().all(|at| *at == neighbours), "{what}");
+        for tenant in &world.tenants[..neighbours] {
+            assert!(tenant.longest <= 4 * LIMIT, "{what}: {}", tenant.longest);
+        }
+    }
+}
+
+/// Who was known for short kernels has as many long ones in flight as it likes: it is
+/// ended, and its neighbours are not.
+#[test]
+fn a_burst_of_long_kernels_ends_no_neighbour() {
+    for (length, streams, neighbours) in [(30, 1, 3), (90, 8, 7), (300, 1, 1), (390, 8, 3)] {
+        let mut tenants = vec![(1, NEIGHBOUR); neighbours];
+        tenants.push((20, Does::Bursts { length, streams }));
+        let mut world = World::new(1, &tenants);
+        world.run(40 * LIMIT);
+        let what = format!("{length} in {streams}: {:?}", world.ended);
+        assert!(world.ended.iter().all(|at| *at == neighbours), "{what}");
+        for tenant in &world.tenants[..neighbours] {
+            assert!(tenant.longest <= 4 * LIMIT, "{what}: {}", tenant.longest);
+        }
+    }
+}
+
 /// What was put in while nobody else had work is not taken back: one of each stream
 /// is before each piece of the neighbour, until all of it is over.
 #[test]
@@ -320,14 +387,23 @@ fn who_is_known_to_run_is_ended_and_no_other() {
     for is_known in [false, true] {
         let mut budget = Budget::new(limit);
         let seen = [tenant(1, 0, 50), tenant(2, 0, 10)];
-        let runs = |one: &Seen| is_known && one.tenant == 1;
-        let ended = (60..2 * LIMIT).find_map(|now| budget.look(ticks(now), &seen, runs));
+        let known = Known {
+            held_for: None,
+            runs: &|one| is_known && one.tenant == 1,
+            is_left: &|_| false,
+        };
+        let ended = (60..2 * LIMIT).find_map(|now| budget.look(ticks(now), &seen, &known));
         assert_eq!(ended, Some(if is_known { 1 } else { 2 }));
     }
     // Of two that are known to run beside each other, none.
     let mut budget = Budget::new(limit);
     let seen = [tenant(1, 0, 50), tenant(2, 0, 10)];
-    let ended = (60..4 * LIMIT).find_map(|now| budget.look(ticks(now), &seen, |_| true));
+    let known = Known {
+        held_for: None,
+        runs: &|_| true,
+        is_left: &|_| false,
+    };
+    let ended = (60..4 * LIMIT).find_map(|now| budget.look(ticks(now), &seen, &known));
     assert_eq!(ended, None);
 }
 
@@ -362,6 +438,16 @@ fn ends_in_time() -> impl Strategy<Value = Does> {
     prop_oneof![
         (1u64..40, 1usize..9).prop_map(|(length, streams)| Does::Floods { length, streams }),
         (1u64..40, 0u64..60).prop_map(|(length, rest)| Does::Rounds { length, rest }),
+    ]
+}
+
+/// Each piece ends within a budget.
+fn long() -> impl Strategy<Value = Does> {
+    let (lengths, streams) = (20u64..LIMIT - 10, 1usize..9);
+    prop_oneof![
+        (lengths.clone(), streams.clone())
+            .prop_map(|(length, streams)| Does::Floods { length, streams }),
+        (lengths, streams).prop_map(|(length, streams)| Does::Bursts { length, streams }),
     ]
 }
 
@@ -450,6 +536,58 @@ proptest! {
         }
     }
 
+    /// However long the kernels of others are that each end in time, and in whatever order
+    /// the device takes them up: neighbours with short kernels get on, and none of them is
+    /// ended.
+    #[test]
+    fn long_kernels_of_others_end_no_neighbour(
+        bad in prop::collection::vec((20u64..400, long()), 1..3),
+        neighbours in 1usize..7,
+        slots in 1usize..3,
+        mix in 0u64..8,
+    ) {
+        let mut tenants = vec![(1, NEIGHBOUR); neighbours];
+        tenants.extend(&bad);
+        let mut world = World::new(slots, &tenants);
+        world.mix = mix;
+        world.run(30 * LIMIT);
+        for at in &world.ended {
+            prop_assert!(*at >= neighbours, "neighbour {at} was ended");
+        }
+        for tenant in &world.tenants[..neighbours] {
+            let bound = 6 * LIMIT * bad.len() as u64;
+            prop_assert!(tenant.longest <= bound, "{}", tenant.longest);
+        }
+    }
+
+    /// Kernels of an accomplice that take long, one after the other, do not keep one from
+    /// being ended that takes the device for ever.
+    #[test]
+    fn accomplices_do_not_help_who_does_not_end(
+        bad in endless(),
+        begins in 1u64..900,
+        accomplices in prop::collection::vec((20u64..400, long()), 1..3),
+        neighbours in 1usize..4,
+        slots in 1usize..3,
+    ) {
+        let mut tenants = vec![(1, NEIGHBOUR); neighbours];
+        tenants.push((begins, bad));
+        tenants.extend(&accomplices);
+        let mut world = World::new(slots, &tenants);
+        world.run(60 * LIMIT);
+        for at in &world.ended {
+            prop_assert!(*at >= neighbours, "neighbour {at} was ended");
+        }
+        for tenant in &mut world.tenants[..neighbours] {
+            prop_assert!(tenant.longest <= 12 * LIMIT, "{}", tenant.longest);
+            tenant.longest = 0;
+        }
+        world.run(12 * LIMIT);
+        for tenant in &world.tenants[..neighbours] {
+            prop_assert!(tenant.longest > 0);
+        }
+    }
+
     /// Whoever is ended has a piece without end; and where such a one has the device,
     /// it is ended in time, and the neighbours go on.
     #[test]
@@ -462,7 +600,7 @@ proptest! {
         let pieces = good.iter().map(|(_, does)| match does {
             Does::Floods { length, streams } => length * *streams as u64,
             Does::Rounds { length, .. } => *length,
-            Does::Endless { .. } => 0,
+            Does::Endless { .. } | Does::Bursts { .. } => 0,
         });
         prop_assume!(pieces.sum::<u64>() + 4 * bad.len() as u64 <= LIMIT);
         let tenants: Vec<(u64, Does)> = bad.iter().chain(&good).copied().collect();
