@@ -3,7 +3,7 @@
 use super::Isolation;
 use super::process::Program;
 use super::raw::Raw;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,6 +13,9 @@ use tempfile::TempDir;
 const LONG: Duration = Duration::from_secs(30);
 /// How long it may take to give back what tenants had that are gone.
 const GIVEN_BACK: Duration = Duration::from_secs(20);
+
+/// What it says when the process that owns the device is replaced.
+const REPLACED: &str = "the process that owned the device has ended";
 
 /// A manager, until this is dropped.
 pub struct Manager {
@@ -77,9 +80,20 @@ impl Manager {
         self.folder.path().join("manager.sock")
     }
 
-    /// The number of its process.
-    pub fn process(&self) -> u32 {
-        self.program.process()
+    /// The number of its process, and that of the one that owns the device.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn processes(&self) -> Result<(u32, u32)> {
+        let process = self.program.process();
+        let list = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
+        let worker = list.context("the manager has ended")?;
+        let worker = worker
+            .split_whitespace()
+            .next()
+            .context("no process owns the device")?;
+        Ok((process, worker.parse()?))
     }
 
     /// Ends it.
@@ -107,6 +121,11 @@ impl Manager {
                     "the manager has ended ({status}): {}",
                     self.program.error()
                 ));
+            }
+            // (A new one takes tenants, but this one's are harmed.)
+            let errors = self.program.errors();
+            if let Some(line) = errors.iter().find(|line| line.contains(REPLACED)) {
+                return Some(line.clone());
             }
             let made = Raw::connect(&self.socket(), 0).and_then(|mut raw| raw.allocate(1 << 20));
             match made {

@@ -43,9 +43,9 @@ pub struct Soak {
 struct Held {
     /// Resident memory of the manager and its workers, KiB.
     resident_kib: u64,
-    /// Open descriptors of the manager.
+    /// Open descriptors of the process that owns the device.
     descriptors: u64,
-    /// Threads of the manager.
+    /// Threads of the process that owns the device.
     threads: u64,
     /// Memory of the device in use, MiB; 0 on the CPU device, whose memory is
     /// the manager's.
@@ -188,7 +188,7 @@ impl Bench<'_> {
             refused: total.refused,
             leaked: total.leaked,
             harm,
-            held: held(self.manager.process(), self.options.is_on_gpu())?,
+            held: held(self.manager.processes()?, self.options.is_on_gpu())?,
         })
     }
 }
@@ -227,20 +227,20 @@ fn summary(
 }
 
 /// What a process and those that it has started hold.
-fn held(process: u32, is_on_gpu: bool) -> Result<Held> {
+fn held((manager, worker): (u32, u32), is_on_gpu: bool) -> Result<Held> {
     let mut resident_kib = 0;
     let mut threads = 0;
-    for one in with_descendants(process)? {
+    for one in with_descendants(manager)? {
         // A worker may have ended meanwhile.
         let Ok(status) = std::fs::read_to_string(format!("/proc/{one}/status")) else {
             continue;
         };
         resident_kib += field(&status, "VmRSS:").unwrap_or(0);
-        if one == process {
+        if one == worker {
             threads = field(&status, "Threads:").context("no count of threads")?;
         }
     }
-    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd"))
+    let descriptors = std::fs::read_dir(format!("/proc/{worker}/fd"))
         .context("the manager has ended")?
         .count() as u64;
     let device_mib = match is_on_gpu {
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn a_process_holds_what_its_children_hold() {
         let own = std::process::id();
-        let alone = held(own, false).unwrap();
+        let alone = held((own, own), false).unwrap();
         assert!(alone.resident_kib > 0 && alone.descriptors > 2 && alone.threads > 0);
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         assert!(with_descendants(own).unwrap().contains(&child.id()));

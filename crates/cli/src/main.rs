@@ -34,11 +34,12 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Instrument(options) => instrument::instrument(&options).map(|()| 0),
         Command::Inspect(options) => inspect::inspect(&options).map(|()| 0),
-        Command::Manager(options) => manager::manager(*options).map(|()| 0),
+        Command::Manager(options) => manager::manager(*options),
         Command::Slice(options) => slice::slice(&options).map(|()| 0),
         Command::Cdi(options) => slice::cdi(&options).map(|()| 0),
         Command::Tenants(options) => tenants::tenants(&options).map(|()| 0),
-        Command::CompileWorker => return manager::worker(),
+        Command::DeviceWorker(options) => manager::work(*options),
+        Command::CompileWorker => return manager::compile(),
         Command::Explain { rule } => explain::explain(rule.as_deref()).map(|()| 0),
     };
     match result {

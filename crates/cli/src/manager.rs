@@ -4,15 +4,49 @@ pub mod config;
 
 use anyhow::{Context, Result};
 use config::{ManagerDevice, ManagerOptions};
-use manager::{DeviceChoice, Options, Server, Worker};
+use manager::{DeviceChoice, Ended, Options, Worker};
+use model::exit_code;
 use sd_notify::NotifyState;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Runs a manager until it is ended.
-pub fn manager(options: ManagerOptions) -> Result<()> {
-    load_eagerly()?;
+/// Runs a manager until it is ended; its exit code.
+pub fn manager(options: ManagerOptions) -> Result<u8> {
+    let options = options_of(options)?;
+    let socket = options.socket.clone();
+    let ended = manager::supervise(&options, device_worker, |device| {
+        manager::log_line(&format!(
+            "the manager of {device} takes tenants at {}",
+            socket.display()
+        ));
+        // To a service manager, if one has started it.
+        if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
+            manager::log_line(&format!(
+                "warning: the service manager cannot be told that it is ready: {error}"
+            ));
+        }
+    })?;
+    Ok(match ended {
+        // (One that a signal ended has no code.)
+        Ended::NotStarted(code) => code
+            .and_then(|code| u8::try_from(code).ok())
+            .filter(|code| *code != 0)
+            .unwrap_or(exit_code::FAILED),
+        Ended::GaveUp => exit_code::FAILED,
+    })
+}
+
+/// Runs the process of a manager that owns the device.
+pub fn work(options: ManagerOptions) -> Result<u8> {
+    let supervisor = std::io::stdin().as_fd().try_clone_to_owned();
+    let supervisor = supervisor.context("the manager's process cannot be reached")?;
+    manager::work_for(supervisor.into(), &options_of(options)?)?;
+    Ok(0)
+}
+
+fn options_of(options: ManagerOptions) -> Result<Options> {
     let options = options.with_file()?;
     manager::set_log_format(options.log_format());
     let device = match options.device.unwrap_or_else(present) {
@@ -23,7 +57,7 @@ pub fn manager(options: ManagerOptions) -> Result<()> {
     let (compile, cache) = (options.compile(), options.cache());
     let (kernel_time, stall_time) = (options.kernel_time(), options.stall_time());
     let socket = options.socket.unwrap_or_else(protocol::default_socket);
-    let server = Server::start(&Options {
+    Ok(Options {
         quota,
         users,
         kernel_time,
@@ -32,58 +66,46 @@ pub fn manager(options: ManagerOptions) -> Result<()> {
         compile,
         cache,
         metrics: options.metrics,
-        ..Options::new(socket.clone(), device, own_worker())
-    })?;
-    manager::log_line(&format!(
-        "the manager of {} takes tenants at {}",
-        server.device_name(),
-        socket.display()
-    ));
-    // To a service manager, if one has started it.
-    if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
-        manager::log_line(&format!(
-            "warning: the service manager cannot be told that it is ready: {error}"
-        ));
-    }
-    server.run();
-    Ok(())
+        ..Options::new(socket, device, compile_worker())
+    })
 }
 
-/// Name of the subcommand by which the manager starts its own executable again.
-pub const WORKER: &str = "compile-worker";
+/// Names of the subcommands by which the manager starts its own executable again.
+pub const COMPILE_WORKER: &str = "compile-worker";
+pub const DEVICE_WORKER: &str = "device-worker";
 
-/// The manager's own executable, also when its file has been replaced.
-fn own_worker() -> Worker {
+/// The own executable, also when its file has been replaced.
+const OWN: &str = "/proc/self/exe";
+
+/// The process that owns the device: with this one's options, and drivers told to load
+/// kernels with their module. They load each before its first launch otherwise, which
+/// waits until no kernel of any tenant runs, and lets no other launch pass (CUDA C++
+/// Programming Guide, "Lazy Loading"; H200, driver 580).
+fn device_worker() -> Command {
+    let mut command = Command::new(OWN);
+    let mut arguments = std::env::args_os();
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    command
+        .arg(DEVICE_WORKER)
+        .args(arguments.skip(1))
+        .env("CUDA_MODULE_LOADING", "EAGER");
+    command
+}
+
+/// The processes that compile.
+fn compile_worker() -> Worker {
     Worker {
-        program: "/proc/self/exe".into(),
-        arguments: vec![WORKER.into()],
+        program: OWN.into(),
+        arguments: vec![COMPILE_WORKER.into()],
         environment: Vec::new(),
     }
 }
 
-/// A worker of a manager.
-pub fn worker() -> ExitCode {
+/// A process that compiles for a manager.
+pub fn compile() -> ExitCode {
     manager::work()
-}
-
-/// Starts again with drivers told to load kernels with their module. They load
-/// each before its first launch otherwise, which waits until no kernel of any
-/// tenant runs, and lets no other launch pass (CUDA C++ Programming Guide, "Lazy
-/// Loading"; H200, driver 580).
-fn load_eagerly() -> Result<()> {
-    let (variable, eager) = ("CUDA_MODULE_LOADING", "EAGER");
-    if std::env::var_os(variable).is_some_and(|value| value == eager) {
-        return Ok(());
-    }
-    let own = std::env::current_exe().context("the manager cannot be started again")?;
-    let mut arguments = std::env::args_os();
-    let mut again = Command::new(own);
-    if let Some(name) = arguments.next() {
-        again.arg0(name);
-    }
-    // It returns only if it fails.
-    Err(again.args(arguments).env(variable, eager).exec())
-        .context("the manager cannot be started again")
 }
 
 /// The GPU where there is one.

@@ -52,8 +52,11 @@ pub enum Command {
     Slice(SliceOptions),
     /// Write a specification by which podman and docker give containers slices.
     Cdi(CdiOptions),
+    /// The process of a manager that owns the device.
+    #[command(name = crate::manager::DEVICE_WORKER, hide = true)]
+    DeviceWorker(Box<ManagerOptions>),
     /// A process of a manager that compiles for it.
-    #[command(name = crate::manager::WORKER, hide = true)]
+    #[command(name = crate::manager::COMPILE_WORKER, hide = true)]
     CompileWorker,
     /// Explain a rule, or list all rules.
     Explain {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -63,6 +63,34 @@ impl Manager {
     fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
+
+    /// The process that owns the device.
+    fn worker(&self) -> u32 {
+        match children(self.child.id())[..] {
+            [worker] => worker,
+            ref others => panic!("{others:?}"),
+        }
+    }
+}
+
+/// The children of all threads of a process.
+fn children(process: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let lists = tasks
+        .flatten()
+        .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            let numbers = list.split_whitespace().map(|number| number.parse());
+            numbers.map(Result::unwrap).collect::<Vec<u32>>()
+        })
+        .collect()
+}
+
+fn kill(process: u32) {
+    let number = process.to_string();
+    let status = Command::new("kill").args(["-9", &number]).status();
+    assert!(status.unwrap().success());
 }
 
 impl Drop for Manager {
@@ -445,22 +473,44 @@ fn turns_are_in_order() {
     neighbour.goes_on(Duration::from_secs(60));
 }
 
+/// What owns the device ends: its tenants are told, and a new one takes those that come,
+/// also while it starts.
+#[test]
+fn the_process_that_owns_the_device_is_replaced() {
+    let scratch = Scratch::new();
+    let manager = Manager::start(&scratch, "");
+    let first = manager.worker();
+    let mut tenant = connect(&manager.socket, 0).unwrap();
+    let request = Request::Allocate { size: 4096 };
+    assert!(matches!(tenant.ask(&request, &[]), Reply::Address(_)));
+    kill(first);
+    // It waits, and is not refused.
+    let mut next = connect(&manager.socket, 0).unwrap();
+    assert!(matches!(next.ask(&request, &[]), Reply::Address(_)));
+    assert_ne!(manager.worker(), first);
+    let sent = Frame::send(&mut tenant.channel, &request, &[]);
+    let answer = sent.and_then(|()| tenant.frame.receive::<Reply>(&mut tenant.channel));
+    assert!(answer.is_err(), "{answer:?}");
+    manager.wait_for("error: the process that owned the device has ended (signal: 9");
+    manager.wait_for("a new process owns Ringfence CPU device, and takes tenants");
+    // Nobody is left over when the manager is killed.
+    let second = manager.worker();
+    drop(manager);
+    let start = Instant::now();
+    while Path::new(&format!("/proc/{second}")).exists() {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(Manager::start(&scratch, ""));
+}
+
 /// A tenant that goes while its module is compiled takes the compilation with it.
 #[test]
 fn workers_go_with_their_tenant_and_with_the_manager() {
     let scratch = Scratch::new();
     let manager = Manager::start(&scratch, "compile-time = 1000\ncompile-memory = \"2g\"\n");
-    let workers = || {
-        // Of all threads.
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", manager.child.id()));
-        let lists = tasks
-            .unwrap()
-            .flatten()
-            .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-        lists
-            .map(|list| list.split_whitespace().count())
-            .sum::<usize>()
-    };
+    let worker = manager.worker();
+    let workers = || children(worker).len();
     let labels: String = (0..300_000u64)
         .map(|n| format!("L{n}: @%p bra L{};\n", (n * 7919) % 300_000))
         .collect();

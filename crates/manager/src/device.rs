@@ -11,6 +11,7 @@ use driver::DriverError;
 use driver::calls::{Calls, Context, Module, Stream};
 use driver::gpu::Gpu;
 use driver::sys::{CUdevice_attribute as A, CUresult};
+use parking_lot::{Condvar, Mutex};
 use protocol::{Attribute, DeviceFacts};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,6 +80,8 @@ pub(crate) struct Device {
     multiprocessors: u32,
     /// The context has failed: nothing runs any more.
     is_lost: AtomicBool,
+    /// Told when it has.
+    lost: (Mutex<()>, Condvar),
 }
 
 /// What the kernels of one tenant end by, on the CPU device: blocks that have not
@@ -212,6 +215,7 @@ impl Device {
             streams: Arc::new(streams),
             multiprocessors,
             is_lost: AtomicBool::new(false),
+            lost: Default::default(),
         })
     }
 
@@ -284,6 +288,16 @@ impl Device {
         };
         if error.is_sticky() && !self.is_lost.swap(true, Ordering::AcqRel) {
             crate::log::line(&format!("error: the device has failed: {error}"));
+            let _waits = self.lost.0.lock();
+            self.lost.1.notify_all();
+        }
+    }
+
+    /// Waits until the context has failed.
+    pub(crate) fn wait_until_lost(&self) {
+        let mut waits = self.lost.0.lock();
+        while !self.is_lost() {
+            self.lost.1.wait(&mut waits);
         }
     }
 

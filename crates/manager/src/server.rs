@@ -2,174 +2,36 @@
 
 use crate::addresses::Addresses;
 use crate::admin;
-use crate::compile::{CompileLimits, Compiler, Store, Worker};
+use crate::compile::{Compiler, Store};
 use crate::control::{self, Control};
-use crate::device::{Device, DeviceChoice, OpenError};
+use crate::device::{Device, DeviceChoice};
 use crate::log;
-use crate::metrics::{Listener, MetricsAddress};
+use crate::options::{Options, StartError, Terms};
 use crate::ownership::{self, Ownership};
 use crate::partition::Partition;
 use crate::quota::{self, Quota};
 use crate::remains::Graveyard;
 use crate::session::Session;
 use crate::slices::{Connected, Place, SliceId, Slices};
+use crate::sockets::{Locks, Sockets};
 use crate::tenants::{Tenant, Tenants};
 use crate::threads::spawn;
 use driver::calls::{Context, Stream};
-use model::layout::fence::HEADROOM;
 use protocol::{
-    CONTROL_SOCKET, Channel, ChannelError, Credentials, Frame, Hello, MAGIC, NAME_BYTES, Overview,
-    Reply, Request, RingChannel, SocketChannel, StoreTotals, VERSION, Welcome,
+    Channel, ChannelError, Credentials, Frame, Hello, MAGIC, NAME_BYTES, Overview, Reply, Request,
+    RingChannel, SocketChannel, StoreTotals, VERSION, Welcome,
 };
 use std::collections::BTreeMap;
-use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How to run a manager.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where tenants connect.
-    pub socket: PathBuf,
-    /// The device.
-    pub device: DeviceChoice,
-    /// What a tenant may have.
-    pub quota: Quota,
-    /// What tenants of some users may have instead, by user.
-    pub users: BTreeMap<u32, Quota>,
-    /// How long kernels of one tenant may keep the others from loading code; they
-    /// are ended then. `None`: for ever.
-    pub kernel_time: Option<Duration>,
-    /// The folder of slices: sockets with limits of their own, which are made at
-    /// the control socket in it. `None`: there are none.
-    pub slices: Option<PathBuf>,
-    /// How long the work of two tenants may stand still; the kernels of the one
-    /// that began first are ended then.
-    pub stall_time: StallTime,
-    /// What the compilation of a module may take.
-    pub compile: CompileLimits,
-    /// The folder in which results of compilation are kept for the next manager, and
-    /// how many bytes of them. `None`: they are not.
-    pub cache: Option<(PathBuf, u64)>,
-    /// What compiles.
-    pub worker: Worker,
-    /// Where metrics are served.
-    pub metrics: Option<MetricsAddress>,
-}
-
-/// How long the work of tenants may stand still beside that of another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StallTime {
-    /// On a GPU, as long as [`Options::kernel_time`]; on the CPU device, whose
-    /// streams share the processors, for ever.
-    OfDevice,
-    /// For ever.
-    Unlimited,
-    /// So long.
-    Limited(Duration),
-}
-
-impl Options {
-    /// With defaults for all else.
-    pub fn new(socket: PathBuf, device: DeviceChoice, worker: Worker) -> Options {
-        Options {
-            socket,
-            device,
-            quota: Quota::default(),
-            users: BTreeMap::new(),
-            kernel_time: Some(Duration::from_secs(30)),
-            slices: None,
-            stall_time: StallTime::OfDevice,
-            compile: CompileLimits::default(),
-            cache: None,
-            worker,
-            metrics: None,
-        }
-    }
-
-    fn stall_limit(&self) -> Option<Duration> {
-        match (self.stall_time, &self.device) {
-            (StallTime::OfDevice, DeviceChoice::Gpu(_)) => self.kernel_time,
-            (StallTime::OfDevice, DeviceChoice::Cpu(_)) | (StallTime::Unlimited, _) => None,
-            (StallTime::Limited(limit), _) => Some(limit),
-        }
-    }
-}
-
-/// A manager that cannot be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Another one has the socket.
-    #[error("another manager has the socket {}; stop it, or choose another with --socket", .0.display())]
-    Running(PathBuf),
-    /// The socket.
-    #[error("the socket {} cannot be made: {error}", .path.display())]
-    Socket {
-        /// Its path.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// Another one has the device.
-    #[error(
-        "another manager has the device `{0}`; stop it: two would both give out all of its memory"
-    )]
-    Owned(String),
-    /// The metrics' address.
-    #[error("metrics cannot be served at {address}: {error}")]
-    Metrics {
-        /// The address.
-        address: MetricsAddress,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// Something else is there.
-    #[error("{} is no socket; choose another path with --socket", .0.display())]
-    NoSocket(PathBuf),
-    /// The device.
-    #[error(transparent)]
-    Device(#[from] OpenError),
-    /// What compiles for the device.
-    #[error("the driver's compiler cannot be started in a process of its own: {0}")]
-    Compiler(String),
-    /// Weights without turns.
-    #[error(
-        "tenants have different weights, and no turns by which they would get their parts of the device's time; give --stall-time a number of seconds, or all tenants the same --weight"
-    )]
-    Weights,
-    /// The folder of compiled modules.
-    #[error(transparent)]
-    Cache(#[from] cache::FolderError),
-    /// What is compiled could not be told apart by driver.
-    #[error("compiled modules cannot be kept (--cache-dir): {0}")]
-    Store(String),
-    /// The memory of a tenant.
-    #[error("a tenant cannot have {0} bytes of memory; choose less with --memory-per-tenant")]
-    Memory(u64),
-    /// The folder of slices.
-    #[error("the folder of slices {} cannot be made: {error}", .path.display())]
-    Slices {
-        /// Its path.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-}
-
 /// A manager that tenants can connect to.
 pub struct Server {
-    listener: UnixListener,
-    admin: UnixListener,
-    metrics: Option<Listener>,
-    /// Locked as long as the manager lives.
-    _lock: File,
-    /// The control socket, and its lock.
-    control: Option<(UnixListener, File)>,
+    sockets: Sockets,
+    /// Held as long as the manager lives; a worker's supervisor has them.
+    _locks: Option<Locks>,
     manager: Arc<Manager>,
 }
 
@@ -188,43 +50,49 @@ struct Manager {
     connections: AtomicUsize,
 }
 
+/// How long a device still belongs to a manager that was killed, at most.
+const ORPHANED: Duration = Duration::from_secs(2);
 /// How long a connection may take to say who it is.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 impl Server {
-    /// Opens the device, and makes the socket.
+    /// Opens the device, and makes the sockets.
     ///
     /// # Errors
     ///
     /// See [`StartError`].
     pub fn start(options: &Options) -> Result<Server, StartError> {
-        let rounded = |quota: &Quota| {
-            let memory = quota.memory.checked_next_multiple_of(HEADROOM);
-            let memory = memory.filter(|memory| *memory > 0);
-            let memory = memory.ok_or(StartError::Memory(quota.memory))?;
-            Ok::<_, StartError>(Quota { memory, ..*quota })
-        };
-        let quota = rounded(&options.quota)?;
-        let users = options.users.iter();
-        let users = users.map(|(user, quota)| Ok((*user, rounded(quota)?)));
-        let users = users.collect::<Result<BTreeMap<_, _>, StartError>>()?;
-        let are_weighed = users.values().any(|user| user.weight != quota.weight);
-        if are_weighed && options.stall_limit().is_none() {
-            return Err(StartError::Weights);
-        }
-        let most = users
-            .values()
-            .fold(quota.memory, |most, quota| most.max(quota.memory));
-        let addresses = Addresses::new(most, options.device.mappings());
-        let addresses = addresses.ok_or(StartError::Memory(most))?;
+        let terms = Terms::of(options)?;
+        // The sockets first: a second manager shall not touch the device.
+        let (sockets, locks) = Sockets::open(options)?;
+        Server::at(sockets, Some(locks), terms, options)
+    }
+
+    /// As [`Server::start`], at the sockets of a [supervisor](crate::supervise), which sends
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// See [`StartError`].
+    pub fn of_supervisor(options: &Options, supervisor: &UnixStream) -> Result<Server, StartError> {
+        let terms = Terms::of(options)?;
+        let sockets = Sockets::receive(options, supervisor).map_err(StartError::Inherited)?;
+        Server::at(sockets, None, terms, options)
+    }
+
+    fn at(
+        sockets: Sockets,
+        locks: Option<Locks>,
+        terms: Terms,
+        options: &Options,
+    ) -> Result<Server, StartError> {
+        let Terms {
+            quota,
+            users,
+            most,
+            addresses,
+        } = terms;
         let addresses = Arc::new(addresses);
-        // The socket first: a second manager shall not touch the device.
-        let lock = lock(&options.socket)?;
-        let listener = listen(&options.socket)?;
-        let admin = private(&protocol::admin_socket(&options.socket))?;
-        let metrics = options.metrics.as_ref().map(metrics_at).transpose()?;
-        let control = options.slices.as_deref().map(listen_for_control);
-        let control = control.transpose()?;
         let folder = options.slices.clone().unwrap_or_default();
         let cache = options.cache.as_ref();
         let cache = cache.map(|(folder, limit)| cache::Cache::open(folder, *limit));
@@ -240,11 +108,8 @@ impl Server {
         let compiler = Compiler::new(options.worker.clone(), options.compile, driver, store);
         let compiler = compiler.map_err(StartError::Compiler)?;
         Ok(Server {
-            listener,
-            admin,
-            metrics,
-            _lock: lock,
-            control,
+            sockets,
+            _locks: locks,
             manager: Arc::new(Manager {
                 device: Arc::new(device),
                 slices: Arc::new(Slices::new(folder, Arc::clone(&addresses), most)),
@@ -260,6 +125,12 @@ impl Server {
         })
     }
 
+    /// Waits until the device's context has failed, and nothing runs on it any more.
+    pub fn failure(&self) -> impl FnOnce() + Send + 'static {
+        let device = Arc::clone(&self.manager.device);
+        move || device.wait_until_lost()
+    }
+
     /// The device's name.
     pub fn device_name(&self) -> &str {
         &self.manager.device.facts.name
@@ -271,8 +142,13 @@ impl Server {
         spawn("ringfence-remains", move || {
             keeper.graveyard.keep(&keeper.device);
         });
-        // Kept as long as the manager lives.
-        let _control = self.control.map(|(listener, lock)| {
+        let Sockets {
+            tenants,
+            admin,
+            control,
+            metrics,
+        } = self.sockets;
+        if let Some(listener) = control {
             let manager = Arc::clone(&self.manager);
             let control = Control {
                 slices: Arc::clone(&self.manager.slices),
@@ -283,25 +159,24 @@ impl Server {
                 }),
             };
             control::start(&Arc::new(control), listener);
-            lock
-        });
+        }
         if self.manager.device.progress.is_limited() {
             let device = Arc::clone(&self.manager.device);
             spawn("ringfence-budget", move || {
                 device.progress.keep(&device.context, &device.quiet);
             });
         }
-        let (manager, admin) = (Arc::clone(&self.manager), self.admin);
+        let manager = Arc::clone(&self.manager);
         spawn("ringfence-admin", move || {
             admin::serve(&admin, || manager.overview());
         });
-        if let Some(metrics) = self.metrics {
+        if let Some(metrics) = metrics {
             let manager = Arc::clone(&self.manager);
             spawn("ringfence-metrics", move || {
                 metrics.serve(|| manager.overview());
             });
         }
-        for socket in self.listener.incoming() {
+        for socket in tenants.incoming() {
             match socket {
                 Ok(socket) => {
                     let before = self.manager.connections.fetch_add(1, Ordering::AcqRel);
@@ -321,69 +196,6 @@ impl Server {
     }
 }
 
-/// Locks the file beside the socket, by which a manager knows that no other one has
-/// the socket.
-fn lock(path: &Path) -> Result<File, StartError> {
-    let failed = |error| StartError::Socket {
-        path: path.to_owned(),
-        error,
-    };
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let mut open = File::options();
-    // Nobody else can take the lock.
-    let open = open.create(true).write(true).truncate(false).mode(0o600);
-    let lock = open.open(name);
-    let lock = lock.map_err(failed)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(StartError::Running(path.to_owned())),
-        Err(TryLockError::Error(error)) => Err(failed(error)),
-    }
-}
-
-/// Makes a socket, in the place of one that a manager has left that is gone.
-fn listen(path: &Path) -> Result<UnixListener, StartError> {
-    let failed = |error| StartError::Socket {
-        path: path.to_owned(),
-        error,
-    };
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()) => {
-            std::fs::remove_file(path).map_err(failed)?;
-        }
-        Ok(_) => return Err(StartError::NoSocket(path.to_owned())),
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(failed(error)),
-    }
-    UnixListener::bind(path).map_err(failed)
-}
-
-/// A socket that only this user, and root, can connect to.
-fn private(path: &Path) -> Result<UnixListener, StartError> {
-    let listener = listen(path)?;
-    let own = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(path, own).map_err(|error| StartError::Socket {
-        path: path.to_owned(),
-        error,
-    })?;
-    Ok(listener)
-}
-
-/// What listens for who asks for metrics.
-fn metrics_at(address: &MetricsAddress) -> Result<Listener, StartError> {
-    let at = |path: &Path| {
-        listen(path).map_err(|error| match error {
-            StartError::Socket { error, .. } => error,
-            other => std::io::Error::other(other),
-        })
-    };
-    Listener::bind(address, at).map_err(|error| StartError::Metrics {
-        address: address.clone(),
-        error,
-    })
-}
-
 /// Takes the device from other managers, if it is a GPU; each has a CPU device of its
 /// own.
 fn own(device: &Device) -> Result<Option<Ownership>, StartError> {
@@ -391,23 +203,18 @@ fn own(device: &Device) -> Result<Option<Ownership>, StartError> {
         return Ok(None);
     }
     let name = || device.facts.name.clone();
-    match ownership::take(&device.facts.uuid) {
-        Ok(Some(ownership)) => Ok(Some(ownership)),
-        Ok(None) => Err(StartError::Owned(name())),
-        Err(error) => Err(StartError::Owned(format!("{} ({error})", name()))),
+    let start = Instant::now();
+    loop {
+        match ownership::take(&device.facts.uuid) {
+            Ok(Some(ownership)) => return Ok(Some(ownership)),
+            // The process of a manager that was killed ends a moment after it.
+            Ok(None) if start.elapsed() < ORPHANED => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Ok(None) => return Err(StartError::Owned(name())),
+            Err(error) => return Err(StartError::Owned(format!("{} ({error})", name()))),
+        }
     }
-}
-
-/// Makes the folder of slices, and the control socket in it.
-fn listen_for_control(folder: &Path) -> Result<(UnixListener, File), StartError> {
-    let failed = |error| StartError::Slices {
-        path: folder.to_owned(),
-        error,
-    };
-    Slices::make_folders(folder).map_err(failed)?;
-    let path = folder.join(CONTROL_SOCKET);
-    let lock = lock(&path)?;
-    Ok((private(&path)?, lock))
 }
 
 /// One connection among those that are counted.

@@ -433,7 +433,7 @@ impl Link {
     pub(crate) fn lose(&self, why: &str) {
         if !self.is_lost.swap(true, Ordering::AcqRel) {
             self.say(&format!(
-                "error: the connection to the manager has ended: {why}"
+                "error: the connection to the manager has ended: {why}; what this program had on the device is gone"
             ));
         }
     }
