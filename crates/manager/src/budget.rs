@@ -289,8 +289,9 @@ impl Budget {
                 let is_less_likely = (!runs(one), !was_slow(one));
                 (is_less_likely, clock.began, clock.put, one.stream)
             });
-        let is_sure =
-            |(one, clock): &&(&Seen, &Clock)| runs(one) || self.is_no_ones_turn(now, one, clock);
+        let is_sure = |(one, clock): &&(&Seen, &Clock)| {
+            runs(one) || self.waits_for_no_slow_one(now, one, clock)
+        };
         let first = first.filter(is_sure).map(|(one, _)| one.tenant);
         first.or_else(|| self.takes_all(now, &standing))
     }
@@ -303,9 +304,9 @@ impl Budget {
         spent.copied().unwrap_or_default()
     }
 
-    /// Whether a stream that stands still waits for none of the pieces of others that
+    /// Whether a stream that stands still does not do so because of pieces of others that
     /// end in time.
-    fn is_no_ones_turn(&self, now: Duration, one: &Seen, clock: &Clock) -> bool {
+    fn waits_for_no_slow_one(&self, now: Duration, one: &Seen, clock: &Clock) -> bool {
         let others = self.slow.iter().filter(|(other, _)| **other != one.tenant);
         let last = others.map(|(_, at)| *at).max().unwrap_or_default();
         last <= clock.began.max(self.from) || now.saturating_sub(last) > self.limit

@@ -45,7 +45,7 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StallTime {
     /// On a GPU, as long as [`Options::kernel_time`]; on the CPU device, whose
-    /// streams share the processors, for ever.
+    /// tenants have equal parts of the processors, for ever.
     OfDevice,
     /// For ever.
     Unlimited,

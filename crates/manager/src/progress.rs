@@ -10,7 +10,7 @@
 //! Who waits until all streams are idle looks at the marks, too: it sees whether a
 //! kernel runs for long, or many follow one another ([`crate::quiet`]).
 //!
-//! On the CPU device, streams share the processors fairly, so no thread
+//! On the CPU device, tenants have equal parts of the processors, so no thread
 //! looks at the marks unless a time is asked for.
 
 use crate::budget::{Budget, Known, Role, Seen, Work};

@@ -3,9 +3,12 @@
 //! Their kernels end once a word is set (`model::layout::fence::stop`): blocks that
 //! have not begun by then do not begin, as each would only find the word set. And
 //! where all threads of a block wait for each other for ever, the block alone
-//! ends; for other programs that is an error of the context.
+//! ends; for other programs that is an error of the context. Each has its part of the
+//! [processors](super::processors), however many kernels it has.
 
+use super::processors::{Executing, Part, Processors};
 use crate::mapping::View;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the launches of one such program share.
@@ -13,14 +16,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Contained {
     word: u64,
     is_deadlocked: AtomicBool,
+    part: Part,
 }
 
 impl Contained {
-    /// With the address of a 32-bit word, not zero where kernels are to end.
-    pub fn new(word: u64) -> Contained {
+    /// With the address of a 32-bit word, not zero where kernels are to end; of the
+    /// processors, it has the part of one among all such programs.
+    pub fn new(word: u64, processors: &Arc<Processors>) -> Contained {
         Contained {
             word,
             is_deadlocked: AtomicBool::new(false),
+            part: processors.part(),
         }
     }
 
@@ -30,6 +36,11 @@ impl Contained {
         // (Mostly it is not, and then nobody else shall wait for the line.)
         self.is_deadlocked.load(Ordering::Acquire)
             && self.is_deadlocked.swap(false, Ordering::AcqRel)
+    }
+
+    /// Waits until it is the turn of a thread that executes a kernel.
+    pub(crate) fn execute(&self) -> Executing<'_> {
+        self.part.execute()
     }
 
     pub(crate) fn deadlocked(&self) {

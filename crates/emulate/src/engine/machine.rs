@@ -7,6 +7,7 @@ use super::context::{BARRIERS, Barrier, Block, ClusterBarrier, Context, Launch};
 use super::fault::{Fault, FaultKind};
 use super::heap::DeviceHeap;
 use super::ops::special::RESERVED_SHARED;
+use super::processors::Executing;
 use super::program::{Entry, Program};
 use super::warp::{SliceEnd, Warp};
 use crate::mapping::{AccessFault, Bytes, GRANULE, LANES, MapError, Memory, Wide};
@@ -454,6 +455,7 @@ struct Round {
 
 impl Run<'_> {
     fn work(&self, worker: u64) {
+        let mut executing = self.config.contained.map(Contained::execute);
         let mut context = Context {
             program: &self.program.code,
             info: &self.program.info,
@@ -475,14 +477,14 @@ impl Run<'_> {
             let mine: Vec<u64> = (0..self.clusters)
                 .filter(|c| c % self.workers == worker)
                 .collect();
-            self.run(&mut context, &mut residents, &mine);
+            self.run(&mut context, &mut residents, &mut executing, &mine);
         } else {
             while !self.stop.load(Ordering::Relaxed) && !self.is_ended(&mut context) {
                 let cluster = self.next.fetch_add(1, Ordering::Relaxed);
                 if cluster >= self.clusters {
                     break;
                 }
-                self.run(&mut context, &mut residents, &[cluster]);
+                self.run(&mut context, &mut residents, &mut executing, &[cluster]);
             }
         }
         self.executed.fetch_add(context.executed, Ordering::Relaxed);
@@ -500,7 +502,13 @@ impl Run<'_> {
     }
 
     /// Run clusters to their end, all resident at once.
-    fn run(&self, context: &mut Context<'_>, residents: &mut Vec<Resident>, clusters: &[u64]) {
+    fn run(
+        &self,
+        context: &mut Context<'_>,
+        residents: &mut Vec<Resident>,
+        executing: &mut Option<Executing<'_>>,
+        clusters: &[u64],
+    ) {
         let per_cluster = self.blocks_per_cluster();
         let count = clusters.len() * per_cluster;
         self.start(context, residents, clusters);
@@ -521,7 +529,7 @@ impl Run<'_> {
                 context.cluster_first = cluster * per_cluster;
                 std::mem::swap(&mut context.cluster_barrier, &mut barriers[cluster]);
                 if self
-                    .run_block(context, &mut residents[slot], &order, &mut round)
+                    .run_block(context, &mut residents[slot], executing, &order, &mut round)
                     .is_break()
                 {
                     return;
@@ -535,7 +543,10 @@ impl Run<'_> {
             let sleep = round.sleep.map(|sleep| Duration::from_nanos(sleep.into()));
             if let Some(sleep) = sleep.filter(|sleep| !round.awake && *sleep >= SHORTEST_SLEEP) {
                 let sleep = sleep.min(LONGEST_SLEEP);
-                context.view.rest(|| std::thread::sleep(sleep));
+                context.view.rest(|| match executing.take() {
+                    Some(turn) => *executing = Some(turn.rest(|| std::thread::sleep(sleep))),
+                    None => std::thread::sleep(sleep),
+                });
                 continue;
             }
             if !round.ran && context.executed == before {
@@ -582,6 +593,7 @@ impl Run<'_> {
         &self,
         context: &mut Context<'_>,
         resident: &mut Resident,
+        executing: &mut Option<Executing<'_>>,
         order: &[usize],
         round: &mut Round,
     ) -> ControlFlow<()> {
@@ -608,6 +620,12 @@ impl Run<'_> {
                 None => round.awake |= end == SliceEnd::Runnable,
             }
             round.left += usize::from(end != SliceEnd::Done);
+            if executing.as_ref().is_some_and(Executing::is_over) {
+                let turn = executing.take();
+                context
+                    .view
+                    .rest(|| *executing = turn.map(Executing::again));
+            }
             if self.stop.load(Ordering::Relaxed) {
                 return ControlFlow::Break(());
             }

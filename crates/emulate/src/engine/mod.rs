@@ -30,6 +30,7 @@ mod lanes;
 mod link;
 mod machine;
 pub(crate) mod ops;
+mod processors;
 mod program;
 mod warp;
 
@@ -37,4 +38,5 @@ pub use contained::Contained;
 pub use fault::{Fault, FaultKind, LoadError};
 pub use heap::DeviceHeap;
 pub use machine::{LaunchConfig, Machine, Options, Printer, Stats, Stream};
+pub use processors::Processors;
 pub use program::{Entry, Parameter, Program, Variable};
