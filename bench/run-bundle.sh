@@ -16,7 +16,8 @@
 # `soak`, which is not part of `bench`, attacks tenants at random for $SOAK
 # seconds (480 by default).
 # `sharing`, which is not part of `bench`, compares tenants with MPS and time
-# slicing; $SECONDS_ALONE is how long each program runs alone (1.5 by default).
+# slicing, which takes twelve minutes; $SECONDS_ALONE is how long each program runs
+# alone (5 by default).
 # `shadow-study` is the part of `bench` that tells what the parts of checks
 # against shadow memory cost; with misses of caches where `ncu` is on PATH or in
 # /usr/local/cuda/bin.
@@ -153,9 +154,9 @@ if [ "$what" = soak ]; then
 fi
 
 if [ "$what" = sharing ] || [ "$what" = all ]; then
-    timeout --kill-after=30 570 "$here/ringfence-bench" sharing --programs "$here" \
+    timeout --kill-after=30 1000 "$here/ringfence-bench" sharing --programs "$here" \
         --ringfence "$here/ringfence" --json "$out/gpu-sharing.json" --commit "$(cat "$here/commit")" \
-        --seconds "${SECONDS_ALONE:-1.5}"
+        --seconds "${SECONDS_ALONE:-5}" --timeout 150
     code=$?
     [ $code = 124 ] && echo "the bench sharing ran out of time"
     [ $code = 0 ] || status=1

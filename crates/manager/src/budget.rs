@@ -281,27 +281,15 @@ impl Budget {
                 && standing.iter().any(waits)
                 && (runs(one) || !standing.iter().any(runs_for_another))
         };
-        let was_slow = |one: &Seen| self.spent(one.tenant) >= self.limit / 8;
         let first = standing
             .iter()
             .filter(is_to_end)
-            .min_by_key(|(one, clock)| {
-                let is_less_likely = (!runs(one), !was_slow(one));
-                (is_less_likely, clock.began, clock.put, one.stream)
-            });
+            .min_by_key(|(one, clock)| (!runs(one), clock.began, clock.put, one.stream));
         let is_sure = |(one, clock): &&(&Seen, &Clock)| {
             runs(one) || self.waits_for_no_slow_one(now, one, clock)
         };
         let first = first.filter(is_sure).map(|(one, _)| one.tenant);
         first.or_else(|| self.takes_all(now, &standing))
-    }
-
-    /// How long a tenant has had the device in the trial that goes on, while others
-    /// waited.
-    fn spent(&self, tenant: u64) -> Duration {
-        let trial = self.trial.as_ref();
-        let spent = trial.and_then(|trial| trial.spent.get(&tenant));
-        spent.copied().unwrap_or_default()
     }
 
     /// Whether a stream that stands still does not do so because of pieces of others that
