@@ -484,14 +484,15 @@ fn the_process_that_owns_the_device_is_replaced() {
     let request = Request::Allocate { size: 4096 };
     assert!(matches!(tenant.ask(&request, &[]), Reply::Address(_)));
     kill(first);
-    // It waits, and is not refused.
+    // (Until it has ended, it may still take who connects.)
+    manager.wait_for("error: the process that owned the device has ended (signal: 9");
+    // Who comes now waits, and is not refused.
     let mut next = connect(&manager.socket, 0).unwrap();
     assert!(matches!(next.ask(&request, &[]), Reply::Address(_)));
     assert_ne!(manager.worker(), first);
     let sent = Frame::send(&mut tenant.channel, &request, &[]);
     let answer = sent.and_then(|()| tenant.frame.receive::<Reply>(&mut tenant.channel));
     assert!(answer.is_err(), "{answer:?}");
-    manager.wait_for("error: the process that owned the device has ended (signal: 9");
     manager.wait_for("a new process owns Ringfence CPU device, and takes tenants");
     // Nobody is left over when the manager is killed.
     let second = manager.worker();
