@@ -33,7 +33,7 @@ mod texture;
 mod vmm;
 
 use driver::Api;
-pub use emulate::device::{Contained, Options, Processors};
+pub use emulate::device::{Contained, Options};
 pub use host::Output;
 pub use session::{Cpu, open};
 

@@ -78,8 +78,6 @@ pub(crate) struct Device {
     /// Streams that nobody has.
     pub(crate) streams: Arc<Streams>,
     multiprocessors: u32,
-    /// Of the CPU device: tenants have equal parts of them.
-    processors: Option<Arc<cpu_api::Processors>>,
     /// The context has failed: nothing runs any more.
     is_lost: AtomicBool,
     /// Told when it has.
@@ -216,7 +214,6 @@ impl Device {
             progress: Arc::new(Progress::new(stall)),
             streams: Arc::new(streams),
             multiprocessors,
-            processors: processors_of(choice),
             is_lost: AtomicBool::new(false),
             lost: Default::default(),
         })
@@ -262,8 +259,8 @@ impl Device {
     /// What the kernels of a tenant end by, on the CPU device; on a GPU they end by
     /// their own looks at the word alone.
     pub(crate) fn contained(&self, word: u64) -> Option<Contained> {
-        let (cpu, processors) = (self.cpu?, self.processors.as_ref()?);
-        let ends = Arc::new(cpu_api::Contained::new(word, processors));
+        let cpu = self.cpu?;
+        let ends = Arc::new(cpu.contained(word));
         Some(Contained { cpu, ends })
     }
 
@@ -308,18 +305,6 @@ impl Device {
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
-}
-
-/// The processors of the CPU device.
-fn processors_of(choice: &DeviceChoice) -> Option<Arc<cpu_api::Processors>> {
-    let DeviceChoice::Cpu(threads) = choice else {
-        return None;
-    };
-    let count = match *threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => threads as usize,
-    };
-    Some(cpu_api::Processors::new(count))
 }
 
 /// The functions of a device; the CPU device itself, if it is that.

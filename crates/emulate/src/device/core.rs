@@ -2,7 +2,7 @@
 //! error of the current context.
 
 use super::basics::{Host, Result};
-use crate::engine::Machine;
+use crate::engine::{Machine, Processors};
 use crate::mapping::Memory;
 use driver::DeviceFailure;
 use driver::sys::CUresult;
@@ -16,6 +16,8 @@ pub(crate) struct Core {
     pub machine: Machine,
     pub host: Arc<dyn Host>,
     pub threads: u32,
+    /// As many, for programs that share them.
+    pub processors: Arc<Processors>,
     pub seed: u64,
     /// The first error of a kernel in the current context; 0 is none.
     fault: AtomicU32,
@@ -43,6 +45,7 @@ impl Core {
             machine,
             host,
             threads,
+            processors: Processors::new(threads as usize),
             seed,
             fault: AtomicU32::new(0),
             failure: Mutex::new(None),

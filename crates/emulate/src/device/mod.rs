@@ -22,7 +22,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use crate::engine::{Contained, Processors};
+pub use crate::engine::Contained;
 pub use basics::{Host, Options, Result};
 pub use objects::advice::{Advice, Advised, Place};
 pub use objects::array::ArrayShape;

@@ -3,10 +3,10 @@
 //! Their kernels end once a word is set (`model::layout::fence::stop`): blocks that
 //! have not begun by then do not begin, as each would only find the word set. And
 //! where all threads of a block wait for each other for ever, the block alone
-//! ends; for other programs that is an error of the context. Each has its part of the
+//! ends; for other programs that is an error of the context. Each has its share of the
 //! [processors](super::processors), however many kernels it has.
 
-use super::processors::{Executing, Part, Processors};
+use super::processors::{Executing, Processors, Share};
 use crate::mapping::View;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,17 +16,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Contained {
     word: u64,
     is_deadlocked: AtomicBool,
-    part: Part,
+    share: Share,
 }
 
 impl Contained {
     /// With the address of a 32-bit word, not zero where kernels are to end; of the
-    /// processors, it has the part of one among all such programs.
-    pub fn new(word: u64, processors: &Arc<Processors>) -> Contained {
+    /// processors, it has the share of one among all such programs.
+    pub(crate) fn new(word: u64, processors: &Arc<Processors>) -> Contained {
         Contained {
             word,
             is_deadlocked: AtomicBool::new(false),
-            part: processors.part(),
+            share: processors.share(),
         }
     }
 
@@ -40,7 +40,7 @@ impl Contained {
 
     /// Waits until it is the turn of a thread that executes a kernel.
     pub(crate) fn execute(&self) -> Executing<'_> {
-        self.part.execute()
+        self.share.execute()
     }
 
     pub(crate) fn deadlocked(&self) {

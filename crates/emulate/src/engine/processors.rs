@@ -1,10 +1,10 @@
 //! Processors of the host that programs share who do not trust each other.
 //!
 //! The system divides processors by threads, and a program with many streams would have
-//! as many times the part of one with a single stream. So as many threads execute
-//! kernels as there are processors, and whose turn it is next is decided by how long
-//! the threads of each *party* have executed: start-time fair queueing, with turns of
-//! [`TURN`] (Goyal, Vin, Cheng: "Start-time Fair Queuing", SIGCOMM 1996).
+//! as many times the share of one with a single stream. So as many threads execute
+//! kernels as there are processors, and how long those of each program, a *flow*, have
+//! executed decides whose turn is next: start-time fair queueing, with turns of [`TURN`]
+//! (Goyal, Vin, Cheng: "Start-time Fair Queuing", SIGCOMM 1996).
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -25,14 +25,14 @@ pub struct Processors {
 #[derive(Debug)]
 struct State {
     free: usize,
-    parties: Vec<Arc<Party>>,
-    /// What a party that comes has had already, so that it is not ahead of the others.
+    flows: Vec<Arc<Flow>>,
+    /// What a flow that comes has had already, so that it is not ahead of the others.
     now: Duration,
 }
 
-/// Threads that have a part together.
+/// The threads of one program.
 #[derive(Debug)]
-struct Party {
+struct Flow {
     turn: Mutex<Turns>,
     come: Condvar,
 }
@@ -48,17 +48,17 @@ struct Turns {
     granted: usize,
 }
 
-/// A party's part.
+/// The share of a flow; it ends when this is dropped.
 #[derive(Debug)]
-pub struct Part {
+pub struct Share {
     processors: Arc<Processors>,
-    party: Arc<Party>,
+    flow: Arc<Flow>,
 }
 
 /// A thread that executes, until this is dropped.
 #[derive(Debug)]
 pub struct Executing<'a> {
-    part: &'a Part,
+    share: &'a Share,
     since: Instant,
 }
 
@@ -68,23 +68,23 @@ impl Processors {
         Arc::new(Processors {
             state: Mutex::new(State {
                 free: count.max(1),
-                parties: Vec::new(),
+                flows: Vec::new(),
                 now: Duration::ZERO,
             }),
             waiting: AtomicUsize::new(0),
         })
     }
 
-    /// The part of a new party.
-    pub fn part(self: &Arc<Self>) -> Part {
-        let party = Arc::new(Party {
+    /// The share of a new flow.
+    pub fn share(self: &Arc<Self>) -> Share {
+        let flow = Arc::new(Flow {
             turn: Mutex::default(),
             come: Condvar::new(),
         });
-        self.state.lock().parties.push(Arc::clone(&party));
-        Part {
+        self.state.lock().flows.push(Arc::clone(&flow));
+        Share {
             processors: Arc::clone(self),
-            party,
+            flow,
         }
     }
 }
@@ -94,33 +94,33 @@ impl State {
     fn grant(&mut self, waiting: &AtomicUsize) {
         while self.free > 0 {
             let next = self
-                .parties
+                .flows
                 .iter()
-                .filter_map(|party| {
-                    let turn = party.turn.lock();
-                    (turn.waiting > 0).then_some((turn.had, party))
+                .filter_map(|flow| {
+                    let turn = flow.turn.lock();
+                    (turn.waiting > 0).then_some((turn.had, flow))
                 })
                 .min_by_key(|(had, _)| *had);
-            let Some((had, party)) = next else { return };
-            let mut turn = party.turn.lock();
+            let Some((had, flow)) = next else { return };
+            let mut turn = flow.turn.lock();
             turn.waiting -= 1;
             turn.granted += 1;
             turn.running += 1;
             waiting.fetch_sub(1, Ordering::Relaxed);
-            party.come.notify_one();
+            flow.come.notify_one();
             self.free -= 1;
             self.now = self.now.max(had);
         }
     }
 }
 
-impl Part {
+impl Share {
     /// Waits until it is a thread's turn.
     pub fn execute(&self) -> Executing<'_> {
         let processors = &self.processors;
         let mut state = processors.state.lock();
         {
-            let mut turn = self.party.turn.lock();
+            let mut turn = self.flow.turn.lock();
             if turn.running == 0 && turn.waiting == 0 {
                 turn.had = turn.had.max(state.now);
             }
@@ -129,60 +129,58 @@ impl Part {
         processors.waiting.fetch_add(1, Ordering::Relaxed);
         state.grant(&processors.waiting);
         drop(state);
-        let mut turn = self.party.turn.lock();
+        let mut turn = self.flow.turn.lock();
         while turn.granted == 0 {
-            self.party.come.wait(&mut turn);
+            self.flow.come.wait(&mut turn);
         }
         turn.granted -= 1;
         Executing {
-            part: self,
+            share: self,
             since: Instant::now(),
         }
     }
 }
 
-impl Drop for Part {
+impl Drop for Share {
     fn drop(&mut self) {
         let mut state = self.processors.state.lock();
-        state
-            .parties
-            .retain(|party| !Arc::ptr_eq(party, &self.party));
+        state.flows.retain(|flow| !Arc::ptr_eq(flow, &self.flow));
     }
 }
 
 impl<'a> Executing<'a> {
     /// Whether the thread has executed for its turn, and others wait.
     pub fn is_over(&self) -> bool {
-        self.part.processors.waiting.load(Ordering::Relaxed) > 0 && self.since.elapsed() >= TURN
+        self.share.processors.waiting.load(Ordering::Relaxed) > 0 && self.since.elapsed() >= TURN
     }
 
     /// Lets others execute, and waits for the next turn.
     pub fn again(self) -> Executing<'a> {
-        let part = self.part;
+        let share = self.share;
         drop(self);
-        part.execute()
+        share.execute()
     }
 
     /// Does something that needs no processor, such as to sleep.
     pub fn rest(self, what: impl FnOnce()) -> Executing<'a> {
-        let part = self.part;
+        let share = self.share;
         drop(self);
         what();
-        part.execute()
+        share.execute()
     }
 }
 
 impl Drop for Executing<'_> {
     fn drop(&mut self) {
-        let mut state = self.part.processors.state.lock();
+        let mut state = self.share.processors.state.lock();
         {
-            let mut turn = self.part.party.turn.lock();
+            let mut turn = self.share.flow.turn.lock();
             // (What nobody waited for is not counted against it.)
             turn.had += self.since.elapsed().min(2 * TURN);
             turn.running -= 1;
         }
         state.free += 1;
-        state.grant(&self.part.processors.waiting);
+        state.grant(&self.share.processors.waiting);
     }
 }
 
@@ -192,16 +190,16 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
-    /// Executes with so many threads for each party, for some time; how long each had.
+    /// Executes with so many threads for each flow, for some time; how long each had.
     fn shared(processors: usize, threads: &[usize], time: Duration) -> Vec<Duration> {
         let processors = Processors::new(processors);
-        let parts: Vec<Part> = threads.iter().map(|_| processors.part()).collect();
+        let shares: Vec<Share> = threads.iter().map(|_| processors.share()).collect();
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            for (part, count) in parts.iter().zip(threads) {
+            for (share, count) in shares.iter().zip(threads) {
                 for _ in 0..*count {
                     scope.spawn(|| {
-                        let mut executing = part.execute();
+                        let mut executing = share.execute();
                         while !is_over.load(Ordering::Relaxed) {
                             std::hint::spin_loop();
                             if executing.is_over() {
@@ -214,9 +212,9 @@ mod tests {
             thread::sleep(time);
             is_over.store(true, Ordering::Relaxed);
         });
-        parts
+        shares
             .iter()
-            .map(|part| part.party.turn.lock().had)
+            .map(|share| share.flow.turn.lock().had)
             .collect()
     }
 
@@ -232,9 +230,9 @@ mod tests {
     #[test]
     fn who_comes_later_gets_no_more_than_the_others() {
         let processors = Processors::new(1);
-        let (old, new) = (processors.part(), processors.part());
-        let spend = |part: &Part, time: Duration| {
-            let executing = part.execute();
+        let (old, new) = (processors.share(), processors.share());
+        let spend = |share: &Share, time: Duration| {
+            let executing = share.execute();
             thread::sleep(time);
             drop(executing);
         };
@@ -242,7 +240,7 @@ mod tests {
         spend(&old, 20 * TURN);
         (0..5).for_each(|_| spend(&old, TURN));
         spend(&new, TURN);
-        let (old, new) = (old.party.turn.lock().had, new.party.turn.lock().had);
+        let (old, new) = (old.flow.turn.lock().had, new.flow.turn.lock().had);
         assert!(old >= 7 * TURN && old < 20 * TURN, "{old:?}");
         assert!(new >= 6 * TURN && new <= old + 2 * TURN, "{new:?} {old:?}");
     }
@@ -250,13 +248,13 @@ mod tests {
     #[test]
     fn no_more_threads_execute_than_there_are_processors_and_all_have_a_turn() {
         let processors = Processors::new(2);
-        let (one, two) = (processors.part(), processors.part());
+        let (one, two) = (processors.share(), processors.share());
         let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
             for at in 0..12 {
-                let (part, now, most) = (if at % 3 == 0 { &one } else { &two }, &now, &most);
+                let (share, now, most) = (if at % 3 == 0 { &one } else { &two }, &now, &most);
                 scope.spawn(move || {
-                    let mut executing = part.execute();
+                    let mut executing = share.execute();
                     for _ in 0..20 {
                         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         thread::sleep(Duration::from_micros(200));

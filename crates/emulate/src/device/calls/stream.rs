@@ -191,6 +191,12 @@ impl Device {
         Ok(self.state.stream(handle)?.handle)
     }
 
+    /// For the kernels of one of the programs that share the device and do not trust each
+    /// other. `word` is the address of a 32-bit word, not zero where they are to end.
+    pub fn contained(&self, word: u64) -> Contained {
+        Contained::new(word, &self.state.core.processors)
+    }
+
     /// Kernels that are put into the stream from now on end as [`Contained`] says.
     /// The first call for a stream counts.
     pub fn stream_contain(&self, handle: u64, contained: Arc<Contained>) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Streams of programs that share the device with others.
 
 use super::Rig;
-use crate::device::{Contained, GraphNode, Launch, Processors};
+use crate::device::{Contained, GraphNode, Launch};
 use driver::sys::CUresult;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn contained() -> (Rig, u64, Arc<Contained>, u64) {
     let rig = Rig::new();
     let stream = rig.device.stream_create(1, 0).expect("a stream");
     let word = rig.words(1);
-    let ends = Arc::new(Contained::new(word, &Processors::new(2)));
+    let ends = Arc::new(rig.device.contained(word));
     let added = rig.device.stream_contain(stream, Arc::clone(&ends));
     added.expect("contained");
     (rig, stream, ends, word)
