@@ -98,7 +98,7 @@ fn main() -> ExitCode {
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),
         Bench::Isolation(isolation) => isolation::measure(&isolation),
-        Bench::Soak(soak) => isolation::soak::measure(&soak),
+        Bench::Soak(soak) => isolation::soak::measure(soak),
         Bench::Sharing(sharing) => sharing::measure(&sharing),
         Bench::Calls(calls) => sharing::calls::measure(&calls),
         Bench::Instrument(instrument) => instrument::measure(&instrument),

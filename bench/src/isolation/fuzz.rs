@@ -207,12 +207,13 @@ pub fn sessions(bench: &Bench<'_>, _neighbour: &mut Neighbour) -> Result<Made> {
         Request::TYPES,
         by_type.keys()
     );
-    let wanted = bench.options.messages;
+    let wanted = bench.options.messages.unwrap_or(1000);
     let socket = bench.manager.socket();
+    let nth = bench.fuzzed.replace(bench.fuzzed.get() + 1);
     let mut fuzz = Fuzz {
         session: &session,
         socket: &socket,
-        random: Random(0x5eed_1234_5678_9abd),
+        random: Random(0x5eed_1234_5678_9abd + nth),
         sent: 0,
         arrived: BTreeMap::new(),
         leaked: 0,

@@ -33,6 +33,7 @@ use neighbour::{Fate, Neighbour};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -71,9 +72,9 @@ pub struct Isolation {
     /// Only attacks whose class or name contains this.
     #[arg(long, default_value = "")]
     only: String,
-    /// Messages of each type that must reach the manager.
-    #[arg(long, default_value_t = 1000)]
-    messages: u64,
+    /// Messages of each type that must reach the manager [default: 1000, in a soak 100].
+    #[arg(long)]
+    messages: Option<u64>,
     /// Goes on with the results in `--json`, of the same commit on the same device:
     /// attacks that were made there are not made again.
     #[arg(long)]
@@ -134,6 +135,8 @@ pub struct Bench<'b> {
     manager: Manager,
     /// The neighbour's digests.
     expected: Vec<String>,
+    /// Attacks by mutated sessions so far: each sends other messages.
+    fuzzed: Cell<u64>,
 }
 
 /// One attack.
@@ -252,6 +255,7 @@ impl<'b> Bench<'b> {
             options,
             manager: Manager::start(&options.places.ringfence, options)?,
             expected,
+            fuzzed: Cell::new(0),
         };
         let as_tenant = neighbour::alone(
             bench

@@ -19,6 +19,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// Messages of each type in one attack by mutated sessions. The next one does not send
+/// the same: a soak makes many short attacks, and isolation a long one.
+const MESSAGES: u64 = 100;
+
 /// The options.
 #[derive(clap::Args)]
 pub struct Soak {
@@ -75,9 +79,11 @@ struct Shift {
 ///
 /// Something does not start, or somebody was harmed; the results are written
 /// all the same.
-pub fn measure(soak: &Soak) -> Result<()> {
+pub fn measure(mut soak: Soak) -> Result<()> {
     ensure!(soak.tenants >= 2, "a soak takes two tenants at least");
+    soak.isolation.messages.get_or_insert(MESSAGES);
     let options = &soak.isolation;
+    let time = Duration::from_secs(soak.seconds);
     let mut bench = Bench::new(options)?;
     let attacks: Vec<&Attack> = ATTACKS
         .iter()
@@ -90,13 +96,15 @@ pub fn measure(soak: &Soak) -> Result<()> {
     let device = device_or_processor(options.is_on_gpu());
     let start = Instant::now();
     // One shift at least, so that there is something to tell.
-    while shifts.is_empty() || start.elapsed() < Duration::from_secs(soak.seconds) {
+    while shifts.is_empty() || start.elapsed() < time {
         let chosen: Vec<&Attack> = (0..soak.attacks)
             .map(|_| attacks[random.below(attacks.len())])
             .collect();
         let number = shifts.len() + 1;
-        let shift = bench.shift(number, soak.tenants - 1, &chosen, &mut random)?;
-        for attack in chosen {
+        let is_over = || number > 1 && start.elapsed() >= time;
+        let plan = (chosen.as_slice(), &is_over as &dyn Fn() -> bool);
+        let shift = bench.shift(number, soak.tenants - 1, plan, &mut random)?;
+        for attack in &chosen[..shift.attacks] {
             *made_of.entry(attack.class).or_insert(0) += 1;
         }
         println!(
@@ -120,12 +128,13 @@ pub fn measure(soak: &Soak) -> Result<()> {
 }
 
 impl Bench<'_> {
-    /// The shift with this number, with so many neighbours.
+    /// The shift with this number, with so many neighbours: its attacks, and whether no
+    /// further one begins.
     fn shift(
         &mut self,
         number: usize,
         neighbours: usize,
-        attacks: &[&Attack],
+        (attacks, is_over): (&[&Attack], &dyn Fn() -> bool),
         random: &mut Random,
     ) -> Result<Shift> {
         let mut beside: Vec<Neighbour> = (0..neighbours)
@@ -157,7 +166,7 @@ impl Bench<'_> {
                     harm.push(format!("neighbour {} stands still after {name}", place + 1));
                 }
             }
-            if !harm.is_empty() {
+            if !harm.is_empty() || is_over() {
                 break;
             }
         }

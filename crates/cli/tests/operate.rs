@@ -66,10 +66,20 @@ impl Manager {
 
     /// The process that owns the device.
     fn worker(&self) -> u32 {
-        match children(self.child.id())[..] {
+        match self.children("device-worker")[..] {
             [worker] => worker,
             ref others => panic!("{others:?}"),
         }
+    }
+
+    /// Processes of the manager that were started with this subcommand.
+    fn children(&self, subcommand: &str) -> Vec<u32> {
+        let mut all = children(self.child.id());
+        all.retain(|process| {
+            let line = std::fs::read_to_string(format!("/proc/{process}/cmdline"));
+            line.is_ok_and(|line| line.split('\0').nth(1) == Some(subcommand))
+        });
+        all
     }
 }
 
@@ -505,38 +515,46 @@ fn the_process_that_owns_the_device_is_replaced() {
     drop(Manager::start(&scratch, ""));
 }
 
-/// A tenant that goes while its module is compiled takes the compilation with it.
+/// A tenant that goes while its module is compiled takes the compilation with it; so does
+/// the process that owns the device.
 #[test]
-fn workers_go_with_their_tenant_and_with_the_manager() {
+fn compilations_go_with_their_tenant_and_with_the_device() {
     let scratch = Scratch::new();
     let manager = Manager::start(&scratch, "compile-time = 1000\ncompile-memory = \"2g\"\n");
-    let worker = manager.worker();
-    let workers = || children(worker).len();
+    let workers = || manager.children("compile-worker");
     let labels: String = (0..300_000u64)
         .map(|n| format!("L{n}: @%p bra L{};\n", (n * 7919) % 300_000))
         .collect();
     let code = kernel(&format!(".reg .pred %p; setp.eq.u32 %p, 1, 1;\n{labels}"));
-    let mut raw = connect(&manager.socket, 0).unwrap();
-    for piece in code.chunks(1 << 20) {
-        assert_eq!(raw.ask(&Request::Upload, piece), Reply::Done);
-    }
-    Frame::send(&mut raw.channel, &Request::Load, &[]).unwrap();
-    let reply: Reply = raw.frame.receive(&mut raw.channel).unwrap();
-    assert_eq!(reply, Reply::Busy);
-    let wait = |count: usize| {
+    let begin = || {
+        let mut raw = connect(&manager.socket, 0).unwrap();
+        for piece in code.chunks(1 << 20) {
+            assert_eq!(raw.ask(&Request::Upload, piece), Reply::Done);
+        }
+        Frame::send(&mut raw.channel, &Request::Load, &[]).unwrap();
+        let reply: Reply = raw.frame.receive(&mut raw.channel).unwrap();
+        assert_eq!(reply, Reply::Busy);
+        raw
+    };
+    let until = |is_so: &dyn Fn() -> bool| {
         let start = Instant::now();
-        while workers() != count {
-            assert!(
-                start.elapsed() < Duration::from_secs(20),
-                "{} workers",
-                workers()
-            );
+        while !is_so() {
+            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", workers());
             std::thread::sleep(Duration::from_millis(10));
         }
     };
-    wait(1);
+    let raw = begin();
+    until(&|| workers().len() == 1);
     drop(raw);
-    wait(0);
+    until(&|| workers().is_empty());
+    let _raw = begin();
+    until(&|| workers().len() == 1);
+    kill(manager.worker());
+    until(&|| workers().is_empty());
+    // The next one compiles, too.
+    manager.wait_for("a new process owns Ringfence CPU device, and takes tenants");
+    let mut raw = connect(&manager.socket, 64 << 20).unwrap();
+    assert!(matches!(raw.load(&module("next")), Reply::Loaded(_)));
 }
 
 #[test]

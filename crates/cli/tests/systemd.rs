@@ -72,7 +72,10 @@ fn the_unit_is_hardened() {
         ("ProtectHome", "yes"),
         ("PrivateTmp", "yes"),
         ("RestrictAddressFamilies", "AF_UNIX AF_INET AF_INET6"),
-        ("SystemCallFilter", "@system-service seccomp"),
+        (
+            "SystemCallFilter",
+            "@system-service seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self",
+        ),
         ("OOMPolicy", "continue"),
     ] {
         assert_eq!(values(&unit, key), [value], "{key}");

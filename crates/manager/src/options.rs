@@ -136,6 +136,11 @@ pub enum StartError {
     /// A worker.
     #[error("the process that owns the device cannot be started: {0}")]
     Worker(std::io::Error),
+    /// What executes kernels cannot be confined.
+    #[error(
+        "the process that executes kernels cannot give up other system calls and files: {0}; the CPU device of a manager needs seccomp filters (Linux 3.17)"
+    )]
+    Confine(std::io::Error),
     /// The folder of slices.
     #[error("the folder of slices {} cannot be made: {error}", .path.display())]
     Slices {

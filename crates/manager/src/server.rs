@@ -2,7 +2,7 @@
 
 use crate::addresses::Addresses;
 use crate::admin;
-use crate::compile::{Compiler, Store};
+use crate::compile::{Compiler, Starter, Store};
 use crate::control::{self, Control};
 use crate::device::{Device, DeviceChoice};
 use crate::log;
@@ -65,7 +65,8 @@ impl Server {
         let terms = Terms::of(options)?;
         // The sockets first: a second manager shall not touch the device.
         let (sockets, locks) = Sockets::open(options)?;
-        Server::at(sockets, Some(locks), terms, options)
+        let starter = Starter::Here(options.worker.clone());
+        Server::at((sockets, Some(locks)), starter, terms, options)
     }
 
     /// As [`Server::start`], at the sockets of a [supervisor](crate::supervise), which sends
@@ -76,13 +77,15 @@ impl Server {
     /// See [`StartError`].
     pub fn of_supervisor(options: &Options, supervisor: &UnixStream) -> Result<Server, StartError> {
         let terms = Terms::of(options)?;
-        let sockets = Sockets::receive(options, supervisor).map_err(StartError::Inherited)?;
-        Server::at(sockets, None, terms, options)
+        let inherited = Sockets::receive(options, supervisor);
+        let (sockets, starter) = inherited.map_err(StartError::Inherited)?;
+        let starter = Starter::of_supervisor(starter);
+        Server::at((sockets, None), starter, terms, options)
     }
 
     fn at(
-        sockets: Sockets,
-        locks: Option<Locks>,
+        (sockets, locks): (Sockets, Option<Locks>),
+        starter: Starter,
         terms: Terms,
         options: &Options,
     ) -> Result<Server, StartError> {
@@ -105,7 +108,7 @@ impl Server {
             DeviceChoice::Gpu(path) => Some(path.clone()),
             DeviceChoice::Cpu(_) => None,
         };
-        let compiler = Compiler::new(options.worker.clone(), options.compile, driver, store);
+        let compiler = Compiler::new(starter, options.compile, driver, store);
         let compiler = compiler.map_err(StartError::Compiler)?;
         Ok(Server {
             sockets,

@@ -1,19 +1,15 @@
 //! The sockets of a manager. They outlive the process that owns the device, so who
 //! connects while a new one starts waits, and is not refused.
 
+use crate::descriptors;
 use crate::metrics::{Listener, MetricsAddress};
 use crate::options::{Options, StartError};
 use crate::slices::Slices;
 use protocol::CONTROL_SOCKET;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
 use std::fs::{File, TryLockError};
-use std::io::{ErrorKind, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io::ErrorKind;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -31,8 +27,6 @@ pub(crate) struct Sockets {
 /// By which a manager knows that no other one has its sockets.
 pub(crate) struct Locks(#[expect(dead_code, reason = "held, not used")] Vec<File>);
 
-/// The most sockets that there are.
-const MOST: usize = 4;
 /// How long they take to come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -61,31 +55,21 @@ impl Sockets {
         Ok((sockets, Locks(locks)))
     }
 
-    /// Gives them to another process, too.
+    /// Gives them to another process, too, with the socket at which that has workers
+    /// started.
     ///
     /// # Errors
     ///
     /// The system's.
-    pub(crate) fn send(&self, to: &UnixStream) -> std::io::Result<()> {
-        let mut all: Vec<BorrowedFd<'_>> = vec![self.tenants.as_fd(), self.admin.as_fd()];
+    pub(crate) fn send(&self, to: &UnixStream, starter: &UnixStream) -> std::io::Result<()> {
+        let own = [starter.as_fd(), self.tenants.as_fd(), self.admin.as_fd()];
+        let mut all: Vec<BorrowedFd<'_>> = own.into();
         all.extend(self.control.as_ref().map(AsFd::as_fd));
         all.extend(self.metrics.as_ref().map(|metrics| match metrics {
             Listener::Tcp(listener) => listener.as_fd(),
             Listener::Unix(listener) => listener.as_fd(),
         }));
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !control.push(SendAncillaryMessage::ScmRights(&all)) {
-            return Err(ErrorKind::InvalidInput.into());
-        }
-        let count = [all.len() as u8];
-        sendmsg(
-            to,
-            &[IoSlice::new(&count)],
-            &mut control,
-            SendFlags::NOSIGNAL,
-        )?;
-        Ok(())
+        descriptors::send(to, &all)
     }
 
     /// Those that another process [sends](Self::send), which has opened them for the
@@ -94,23 +78,16 @@ impl Sockets {
     /// # Errors
     ///
     /// The system's; they are others than these options ask for.
-    pub(crate) fn receive(options: &Options, from: &UnixStream) -> std::io::Result<Sockets> {
+    pub(crate) fn receive(
+        options: &Options,
+        from: &UnixStream,
+    ) -> std::io::Result<(Sockets, UnixStream)> {
         from.set_read_timeout(Some(PATIENCE))?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut count = [0];
-        let mut bytes = [IoSliceMut::new(&mut count)];
-        recvmsg(from, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        let all = descriptors::receive(from)?;
         from.set_read_timeout(None)?;
-        let mut all: Vec<OwnedFd> = Vec::new();
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = message {
-                all.extend(rights);
-            }
-        }
         let (has_control, has_metrics) = (options.slices.is_some(), options.metrics.is_some());
-        let expected = 2 + usize::from(has_control) + usize::from(has_metrics);
-        if all.len() != expected || usize::from(count[0]) != expected {
+        let expected = 3 + usize::from(has_control) + usize::from(has_metrics);
+        if all.len() != expected {
             let got = all.len();
             return Err(std::io::Error::other(format!(
                 "{got} came, and the options ask for {expected}; start the manager again after changes of --slices or --metrics"
@@ -121,7 +98,7 @@ impl Sockets {
             all.next()
                 .ok_or(std::io::Error::from(ErrorKind::InvalidData))
         };
-        let (tenants, admin) = (next()?.into(), next()?.into());
+        let (starter, tenants, admin) = (next()?.into(), next()?.into(), next()?.into());
         let control = has_control
             .then(|| next().map(UnixListener::from))
             .transpose()?;
@@ -132,12 +109,13 @@ impl Sockets {
                 MetricsAddress::Unix(_) => Listener::Unix(UnixListener::from(socket)),
             })
         });
-        Ok(Sockets {
+        let sockets = Sockets {
             tenants,
             admin,
             control,
             metrics: metrics.transpose()?,
-        })
+        };
+        Ok((sockets, starter))
     }
 }
 

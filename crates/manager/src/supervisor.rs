@@ -5,14 +5,22 @@
 //! fault of the driver's or because its context has failed, what tenants had on the
 //! device is gone. Each of them has one error then, and a new worker takes those that
 //! come. The supervisor itself never touches a device.
+//!
+//! A worker that executes kernels itself, on the CPU device, gives up what that does not
+//! take (`confine`), before tenants come. So it starts no programs, and neither does one
+//! that owns a GPU: what compiles for them is started here, on their behalf
+//! (`compile::serve`).
 
+use crate::compile::{Allowed, serve};
+use crate::confine;
+use crate::device::DeviceChoice;
 use crate::log;
 use crate::options::{Options, StartError, Terms};
 use crate::server::Server;
 use crate::sockets::Sockets;
 use crate::threads::spawn;
 use rustix::process::{WaitOptions, wait};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Error, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitStatus, Stdio};
@@ -50,7 +58,7 @@ pub fn supervise(
 ) -> Result<Ended, StartError> {
     Terms::of(options)?;
     let (sockets, _locks) = Sockets::open(options)?;
-    let ended = keep(|name| run(&sockets, command(), name), ready, PAUSE);
+    let ended = keep(|name| run(&sockets, options, command(), name), ready, PAUSE);
     ended.map_err(StartError::Worker)
 }
 
@@ -98,23 +106,41 @@ fn why(status: ExitStatus) -> String {
 /// Runs a worker to its end; `ready` gets the device's name once it takes tenants.
 fn run(
     sockets: &Sockets,
+    options: &Options,
     mut command: Command,
     ready: &mut dyn FnMut(&str),
 ) -> std::io::Result<ExitStatus> {
     let (own, of_worker) = UnixStream::pair()?;
+    let (starting, starter) = UnixStream::pair()?;
     let worker = command.stdin(Stdio::from(OwnedFd::from(of_worker))).spawn();
     // It holds the worker's end, whose closing tells that the worker has ended.
     drop(command);
     let mut worker = worker?;
-    let mut name = String::new();
-    // (A worker that has ended tells nothing, and takes nothing.)
-    if sockets.send(&own).is_ok()
-        && BufReader::new(&own).read_line(&mut name).is_ok()
-        && let Some(name) = name.strip_suffix('\n')
-    {
-        ready(name);
-    }
-    let status = worker.wait()?;
+    let allowed = Allowed {
+        worker: &options.worker,
+        device: &options.device,
+        limits: options.compile,
+    };
+    let status = std::thread::scope(|scope| {
+        // Until the worker is gone, which alone has the other end.
+        let serving = std::thread::Builder::new().name("ringfence-starter".into());
+        if let Err(error) = serving.spawn_scoped(scope, || serve(&allowed, starting)) {
+            let _ = worker.kill();
+            let _ = worker.wait();
+            return Err(error);
+        }
+        let is_sent = sockets.send(&own, &starter).is_ok();
+        drop(starter);
+        let mut name = String::new();
+        // (A worker that has ended tells nothing, and takes nothing.)
+        if is_sent
+            && BufReader::new(&own).read_line(&mut name).is_ok()
+            && let Some(name) = name.strip_suffix('\n')
+        {
+            ready(name);
+        }
+        worker.wait()
+    })?;
     // Its own children are this process's where that is the first one of a container.
     while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
     Ok(status)
@@ -128,7 +154,15 @@ fn run(
 ///
 /// See [`StartError`].
 pub fn work_for(mut supervisor: UnixStream, options: &Options) -> Result<(), StartError> {
+    let is_confined = matches!(options.device, DeviceChoice::Cpu(_));
+    if is_confined {
+        // While this is the only thread.
+        give_up_files(options)?;
+    }
     let server = Server::of_supervisor(options, &supervisor)?;
+    if is_confined {
+        confine::device().map_err(StartError::Confine)?;
+    }
     let failure = server.failure();
     spawn("ringfence-failure", move || {
         failure();
@@ -146,10 +180,28 @@ pub fn work_for(mut supervisor: UnixStream, options: &Options) -> Result<(), Sta
     Ok(())
 }
 
+/// Gives up all files but those of the cache and of slices.
+fn give_up_files(options: &Options) -> Result<(), StartError> {
+    let mut folders = Vec::new();
+    if let Some((folder, limit)) = &options.cache {
+        // Made now, as it could not be later.
+        cache::Cache::open(folder, *limit)?;
+        folders.push(folder.as_path());
+    }
+    folders.extend(options.slices.as_deref());
+    let files = confine::files(&folders).map_err(|error| StartError::Confine(Error::other(error)));
+    if !files? {
+        log::line(
+            "warning: the process that executes kernels keeps the files of this user: the system has no Landlock (Linux 5.13)",
+        );
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Device, DeviceChoice};
+    use crate::device::Device;
     use driver::sys::CUresult;
     use std::cell::RefCell;
     use std::collections::VecDeque;

@@ -3,7 +3,8 @@
 //! some tenths of a second to make. One worker serves all tenants, a module at a time;
 //! it is started with the manager, and again after it was killed.
 
-use super::process::{Process, Until, Worker, WorkerError};
+use super::process::{Process, Until, WorkerError};
+use super::starter::Starter;
 use super::wire::Longest;
 use super::worker::{OfCompile, Ready, Task};
 use super::{CompileLimits, NotCompiled, why};
@@ -27,7 +28,7 @@ const MESSAGE: u64 = 64 << 10;
 
 /// The compiler.
 pub(super) struct DriverCompiler {
-    worker: Worker,
+    starter: Starter,
     limits: CompileLimits,
     path: Option<PathBuf>,
     running: Mutex<Option<Running>>,
@@ -47,12 +48,12 @@ impl DriverCompiler {
     ///
     /// It cannot have a context.
     pub(super) fn start(
-        worker: Worker,
+        starter: Starter,
         limits: CompileLimits,
         path: Option<PathBuf>,
     ) -> Result<DriverCompiler, String> {
         let compiler = DriverCompiler {
-            worker,
+            starter,
             limits,
             path,
             running: Mutex::new(None),
@@ -67,7 +68,7 @@ impl DriverCompiler {
             driver: self.path.clone(),
         };
         let told = |error: &dyn std::fmt::Display| error.to_string();
-        let mut process = Process::start(&self.worker, &task).map_err(|error| told(&error))?;
+        let mut process = Process::start(&self.starter, &task).map_err(|error| told(&error))?;
         let until = Until {
             end: Instant::now() + START,
             cancelled,

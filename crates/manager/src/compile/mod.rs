@@ -29,6 +29,7 @@ mod cache;
 mod claims;
 mod driver_compiler;
 mod process;
+mod starter;
 mod steps;
 mod store;
 mod turns;
@@ -38,6 +39,7 @@ mod worker;
 pub(crate) use claims::Refuted;
 pub use process::Worker;
 pub(crate) use process::WorkerError;
+pub(crate) use starter::{Allowed, Starter, serve};
 pub(crate) use steps::{Ends, Entry, Fault, Global, NotTaken, Place, Relocation};
 pub(crate) use store::Store;
 pub use worker::work;
@@ -151,7 +153,7 @@ pub(crate) struct Counts {
 
 /// Compiles what tenants send.
 pub(crate) struct Compiler {
-    worker: Worker,
+    starter: Starter,
     limits: CompileLimits,
     turns: Turns,
     cache: Cache<Contained>,
@@ -192,24 +194,24 @@ impl Job {
 }
 
 impl Compiler {
-    /// One that starts workers so.
+    /// One whose workers are started so.
     ///
     /// # Errors
     ///
     /// The driver's compiler cannot be started.
     pub(crate) fn new(
-        worker: Worker,
+        starter: Starter,
         limits: CompileLimits,
         driver: Option<Option<std::path::PathBuf>>,
         store: Option<Store>,
     ) -> Result<Compiler, String> {
-        let driver = driver.map(|path| DriverCompiler::start(worker.clone(), limits, path));
+        let driver = driver.map(|path| DriverCompiler::start(starter.clone(), limits, path));
         Ok(Compiler {
             turns: Turns::new(limits.at_a_time),
             cache: Cache::new(limits.cache),
             store,
             driver: driver.transpose()?,
-            worker,
+            starter,
             limits,
             counts: Counts::default(),
         })
@@ -336,7 +338,7 @@ impl Compiler {
         (payload, longest): (&[u8], u64),
         cancelled: &AtomicBool,
     ) -> Result<(M, Vec<u8>), WorkerError> {
-        let mut process = Process::start(&self.worker, task).map_err(WorkerError::Start)?;
+        let mut process = Process::start(&self.starter, task).map_err(WorkerError::Start)?;
         let longest = Longest {
             message: longest.saturating_mul(DESCRIPTION).max(1 << 20),
             payload: longest.saturating_mul(GROWTH).saturating_add(1 << 20),

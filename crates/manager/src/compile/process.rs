@@ -2,6 +2,7 @@
 //! ends it. Nothing that a worker does makes the manager wait longer, or take more
 //! memory than a limit.
 
+use super::starter::{Started, Starter};
 use super::wire::{self, Longest};
 use super::worker::Task;
 use serde::Serialize;
@@ -55,7 +56,7 @@ pub(crate) enum WorkerError {
 
 /// A worker that runs; it is killed when this is dropped.
 pub(super) struct Process {
-    child: Child,
+    started: Started,
     socket: UnixStream,
 }
 
@@ -71,31 +72,43 @@ pub(super) struct Until<'c> {
 /// How often the deadline is looked at.
 const TICK: Duration = Duration::from_millis(20);
 
+/// Starts a worker as a child of this process, and tells it its task.
+pub(super) fn start(worker: &Worker, task: &Task) -> std::io::Result<(Child, UnixStream)> {
+    let (mut socket, theirs) = UnixStream::pair()?;
+    let mut command = Command::new(&worker.program);
+    command
+        .args(&worker.arguments)
+        .env_clear()
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if matches!(task, Task::Compile { .. }) {
+        let chosen = DEVICE.iter();
+        command.envs(chosen.filter_map(|name| Some((name, std::env::var_os(name)?))));
+    }
+    let environment = worker.environment.iter();
+    command.envs(environment.map(|(name, value)| (name, value)));
+    let mut child = command.spawn()?;
+    // It holds the other end, whose closing tells that the worker has ended.
+    drop(command);
+    // It fits into the socket's buffer.
+    match wire::write(&mut socket, task, &[]) {
+        Ok(()) => Ok((child, socket)),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(error)
+        }
+    }
+}
+
 impl Process {
     /// Starts a worker for a task.
-    pub(super) fn start(worker: &Worker, task: &Task) -> std::io::Result<Process> {
-        let (socket, theirs) = UnixStream::pair()?;
-        let mut command = Command::new(&worker.program);
-        command
-            .args(&worker.arguments)
-            .env_clear()
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        if matches!(task, Task::Compile { .. }) {
-            let chosen = DEVICE.iter();
-            command.envs(chosen.filter_map(|name| Some((name, std::env::var_os(name)?))));
-        }
-        let environment = worker.environment.iter();
-        command.envs(environment.map(|(name, value)| (name, value)));
-        let child = command.spawn()?;
-        // From here on the child is ended with this value.
-        let mut process = Process { child, socket };
-        process.socket.set_read_timeout(Some(TICK))?;
-        process.socket.set_write_timeout(Some(TICK))?;
-        // It fits into the socket's buffer.
-        wire::write(&mut process.socket, task, &[])?;
-        Ok(process)
+    pub(super) fn start(starter: &Starter, task: &Task) -> std::io::Result<Process> {
+        let (started, socket) = starter.start(task)?;
+        socket.set_read_timeout(Some(TICK))?;
+        socket.set_write_timeout(Some(TICK))?;
+        Ok(Process { started, socket })
     }
 
     /// Sends a payload.
@@ -114,7 +127,7 @@ impl Process {
 
     /// Bytes of memory that it has.
     pub(super) fn resident(&self) -> u64 {
-        let path = format!("/proc/{}/statm", self.child.id());
+        let path = format!("/proc/{}/statm", self.started.id());
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let pages = text.split(' ').nth(1).and_then(|text| text.parse().ok());
         pages.unwrap_or(0u64) * rustix::param::page_size() as u64
@@ -124,7 +137,7 @@ impl Process {
     pub(super) fn end(&mut self) -> Option<ExitStatus> {
         let start = Instant::now();
         loop {
-            match self.child.try_wait() {
+            match self.started.status() {
                 Ok(Some(status)) => return Some(status),
                 Ok(None) if start.elapsed() < Duration::from_secs(1) => {
                     std::thread::sleep(Duration::from_millis(1));
@@ -139,14 +152,6 @@ impl Process {
             process: self,
             until,
         }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

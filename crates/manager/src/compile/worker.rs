@@ -8,15 +8,12 @@
 
 use super::steps::{self, Claims, Judged, NotTaken};
 use super::wire::{self, Longest};
+use crate::confine;
 use crate::device::{self, DeviceChoice};
 use rustix::process::{Resource, Rlimit, setrlimit};
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule,
-};
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -163,83 +160,7 @@ fn confine(limits: OwnLimits, socket: &UnixStream) -> std::io::Result<()> {
         maximum: Some(limits.seconds.saturating_add(1)),
     };
     setrlimit(Resource::Cpu, time)?;
-    let filter = filter(socket.as_raw_fd()).map_err(std::io::Error::other)?;
-    seccompiler::apply_filter_all_threads(&filter).map_err(std::io::Error::other)
-}
-
-/// System calls that computing takes.
-const CALLS: [i64; 23] = [
-    libc::SYS_close,
-    libc::SYS_munmap,
-    libc::SYS_mremap,
-    libc::SYS_brk,
-    libc::SYS_madvise,
-    libc::SYS_futex,
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-    libc::SYS_sigaltstack,
-    libc::SYS_rt_sigaction,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_rt_sigreturn,
-    libc::SYS_restart_syscall,
-    libc::SYS_sched_yield,
-    libc::SYS_sched_getaffinity,
-    libc::SYS_clock_gettime,
-    libc::SYS_getrandom,
-    libc::SYS_getpid,
-    libc::SYS_getppid,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_gettid,
-    // An abort says why it ended.
-    libc::SYS_tgkill,
-    libc::SYS_rseq,
-];
-
-/// Those by which the worker gets its task and answers.
-const TRANSFERS: [i64; 6] = [
-    libc::SYS_read,
-    libc::SYS_write,
-    libc::SYS_readv,
-    libc::SYS_writev,
-    libc::SYS_recvfrom,
-    libc::SYS_sendto,
-];
-
-/// Refuses every other call, transfers but through the socket and the standard
-/// streams, and mappings of code and of files.
-fn filter(socket: RawFd) -> Result<BpfProgram, seccompiler::BackendError> {
-    use SeccompCmpArgLen::Dword;
-    let condition = |argument, operation, value: i32| {
-        SeccompCondition::new(argument, Dword, operation, value as u64)
-    };
-    let mut rules: std::collections::BTreeMap<i64, Vec<SeccompRule>> =
-        CALLS.iter().map(|call| (*call, Vec::new())).collect();
-    let is_data = || condition(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0);
-    let is_memory = condition(
-        3,
-        SeccompCmpOp::MaskedEq(libc::MAP_ANONYMOUS as u64),
-        libc::MAP_ANONYMOUS,
-    )?;
-    let rule = SeccompRule::new(vec![is_data()?, is_memory])?;
-    rules.insert(libc::SYS_mmap, vec![rule]);
-    rules.insert(
-        libc::SYS_mprotect,
-        vec![SeccompRule::new(vec![is_data()?])?],
-    );
-    for call in TRANSFERS {
-        let to_socket = condition(0, SeccompCmpOp::Eq, socket)?;
-        let to_stream = condition(0, SeccompCmpOp::Le, 2)?;
-        let rule = |condition| SeccompRule::new(vec![condition]);
-        rules.insert(call, vec![rule(to_socket)?, rule(to_stream)?]);
-    }
-    SeccompFilter::new(
-        rules,
-        // A C library tries some that it can do without.
-        SeccompAction::Errno(libc::EPERM as u32),
-        SeccompAction::Allow,
-        std::env::consts::ARCH.try_into()?,
-    )?
-    .try_into()
+    confine::compiler(socket.as_raw_fd())
 }
 
 #[cfg(test)]
