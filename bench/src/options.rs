@@ -21,7 +21,7 @@ pub struct Places {
     pub ringfence: PathBuf,
     /// File for the results.
     #[arg(long)]
-    json: PathBuf,
+    pub json: PathBuf,
     /// Commit of the measured sources.
     #[arg(long, default_value = "")]
     commit: String,
@@ -80,7 +80,7 @@ impl Places {
         .write(&self.json)
     }
 
-    /// The rows of the results that are there, which must be of the same commit, and
+    /// The rows of results that are at a path, which must be of the same commit, and
     /// of this device: its name, and its driver's.
     ///
     /// # Errors
@@ -88,17 +88,18 @@ impl Places {
     /// There are none, or they are of another commit or device.
     pub fn earlier<R: DeserializeOwned>(
         &self,
+        path: &Path,
         (device, driver): &(String, String),
     ) -> Result<Vec<R>> {
-        let path = self.json.display();
-        let text = std::fs::read_to_string(&self.json)
-            .with_context(|| format!("failed to read {path}, with which --resume goes on"))?;
+        let text = std::fs::read_to_string(path);
+        let path = path.display();
+        let text = text.with_context(|| format!("failed to read {path}, to go on with"))?;
         let results: Results<serde_json::Value, R> = serde_json::from_str(&text)
             .with_context(|| format!("{path} holds no results of this bench"))?;
         let was = &results.provenance;
         ensure!(
             was.commit == self.commit && was.device == *device && was.driver == *driver,
-            "{path} holds results of commit `{}` on {} ({}), not of `{}` on {device} ({driver}): run without --resume",
+            "{path} holds results of commit `{}` on {} ({}), not of `{}` on {device} ({driver}): run without them",
             was.commit,
             was.device,
             was.driver,

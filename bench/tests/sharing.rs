@@ -30,8 +30,20 @@ fn programs_compute_the_same_alone_and_beside_others() {
     let programs = folder.path();
     compile(&SOURCES, &programs.join("sharing"), &[]);
     // All five kinds of programs: L has three, E and G the others.
-    let options = ["--seconds", "0.1", "--workloads", "LEG"];
-    let results = run("sharing", programs, &options);
+    let options = |workloads| ["--seconds", "0.1", "--workloads", workloads];
+    let first = run("sharing", programs, &options("G"));
+    assert_eq!(first["summary"]["workloads"], 1);
+    let path = programs.join("first.json");
+    std::fs::write(&path, first.to_string()).unwrap();
+    let with = ["--with", path.to_str().unwrap()];
+    let results = run(
+        "sharing",
+        programs,
+        &[&options("LEG")[..], &with[..]].concat(),
+    );
+    // It is not measured again, and stands where its letter is.
+    assert_eq!(results["rows"][1], first["rows"][0]);
+    assert_eq!(results["rows"][2]["workload"], "L");
     let summary = results["summary"].as_object().unwrap();
     assert_eq!(summary["workloads"], 3);
     assert_eq!(summary["failures"], 0);

@@ -221,7 +221,7 @@ fn is_there(rows: &[Row], attack: &Attack) -> bool {
 /// The attacks that an earlier run has made. Those that it could not make are tried
 /// again.
 fn earlier(places: &Places, device: &(String, String)) -> Result<Vec<Row>> {
-    let rows: Vec<Row> = places.earlier(device)?;
+    let rows: Vec<Row> = places.earlier(&places.json, device)?;
     let is_made = |row: &Row| row.outcome != NOT_MADE;
     Ok(rows.into_iter().filter(is_made).collect())
 }

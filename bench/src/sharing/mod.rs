@@ -20,6 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 use host::{Host, Way};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Instant;
 use suite::results::{geometric_mean, median, round};
 use together::{Ended, Together};
@@ -42,6 +43,10 @@ pub struct Sharing {
     /// Only these workloads, by their letters.
     #[arg(long, default_value = "ABCDEFGHIJKLMNOP")]
     workloads: String,
+    /// Results of the same commit on such a device, which are taken as they are: what
+    /// they hold is not measured again.
+    #[arg(long, value_name = "JSON")]
+    with: Vec<PathBuf>,
     /// Does not measure the memory of contexts.
     #[arg(long)]
     no_contexts: bool,
@@ -97,11 +102,18 @@ type Row = Map<String, Value>;
 /// The programs do not run alone, the results cannot be written; or, after all
 /// has been measured, something of it could not be.
 pub fn measure(sharing: &Sharing) -> Result<()> {
+    let mut rows = earlier(sharing)?;
+    let is_there =
+        |rows: &[Row], key: &str, value: &Value| rows.iter().any(|row| row.get(key) == Some(value));
     let wanted: Vec<&Workload> = WORKLOADS
         .iter()
         .filter(|workload| sharing.workloads.contains(workload.name))
+        .filter(|workload| !is_there(&rows, "workload", &json!(workload.name)))
         .collect();
-    ensure!(!wanted.is_empty(), "no workload is asked for");
+    ensure!(
+        !wanted.is_empty() || !rows.is_empty(),
+        "no workload is asked for"
+    );
     let start = Instant::now();
     let mut alone = BTreeMap::new();
     for work in wanted.iter().flat_map(|workload| workload.processes()) {
@@ -111,7 +123,6 @@ pub fn measure(sharing: &Sharing) -> Result<()> {
             alone.insert(work, ended);
         }
     }
-    let mut rows: Vec<Row> = Vec::new();
     let mut failures = Vec::new();
     for (turn, workload) in wanted.iter().enumerate() {
         let row = measure_workload(sharing, workload, turn, &alone, &mut failures);
@@ -125,10 +136,14 @@ pub fn measure(sharing: &Sharing) -> Result<()> {
     }
     if sharing.is_on_gpu() && !sharing.no_contexts {
         for count in contexts::COUNTS {
+            if is_there(&rows, "contexts", &json!(count)) {
+                continue;
+            }
             rows.push(measure_contexts(sharing, count, &mut failures));
             write(sharing, &rows, &failures)?;
         }
     }
+    write(sharing, &rows, &failures)?;
     println!(
         "{}",
         serde_json::to_string_pretty(&summary(&rows, failures.len()))?
@@ -139,11 +154,28 @@ pub fn measure(sharing: &Sharing) -> Result<()> {
     bail!("not all could be measured: {}", failures.join("; "));
 }
 
+/// What results of earlier runs hold.
+fn earlier(sharing: &Sharing) -> Result<Vec<Row>> {
+    let mut all = Vec::new();
+    if !sharing.with.is_empty() {
+        let device = sharing.device();
+        for path in &sharing.with {
+            all.extend(sharing.places.earlier::<Row>(path, &device)?);
+        }
+    }
+    Ok(all)
+}
+
+/// Writes the results, the workloads by their letters.
 fn write(sharing: &Sharing, rows: &[Row], failures: &[String]) -> Result<()> {
-    let summary = summary(rows, failures.len());
-    sharing
-        .places
-        .write_of(sharing.device(), summary, rows.to_vec())
+    let mut rows = rows.to_vec();
+    // (What has no letter stays behind them, in the order in which it was measured.)
+    rows.sort_by_key(|row| match row.get("workload").and_then(Value::as_str) {
+        Some(letter) => (0, letter.to_owned()),
+        None => (1, String::new()),
+    });
+    let summary = summary(&rows, failures.len());
+    sharing.places.write_of(sharing.device(), summary, rows)
 }
 
 /// A program alone, for the wanted time.
