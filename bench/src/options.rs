@@ -209,16 +209,20 @@ pub fn device_or_processor(is_on_gpu: bool) -> (String, String) {
     }
 }
 
-/// MiB of the first GPU that are in use.
+/// MiB that are in use of the GPU that programs take: the first one of those in
+/// `CUDA_VISIBLE_DEVICES`, else of all.
 ///
 /// # Errors
 ///
 /// There is no nvidia-smi, or it gives no number.
 pub fn memory_used() -> Result<u64> {
-    let output = Command::new("nvidia-smi")
-        .args(["--query-gpu=memory.used", "--format=csv,noheader,nounits"])
-        .output()
-        .context("failed to start nvidia-smi")?;
+    let mut command = Command::new("nvidia-smi");
+    command.args(["--query-gpu=memory.used", "--format=csv,noheader,nounits"]);
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
+    if let Some(first) = visible.split(',').next().filter(|first| !first.is_empty()) {
+        command.args(["--id", first]);
+    }
+    let output = command.output().context("failed to start nvidia-smi")?;
     let text = String::from_utf8_lossy(&output.stdout);
     let first = text.lines().next().unwrap_or("").trim();
     ensure!(output.status.success(), "nvidia-smi: {}", output.status);
