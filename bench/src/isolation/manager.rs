@@ -96,9 +96,18 @@ impl Manager {
         Ok((process, worker.parse()?))
     }
 
-    /// Ends it.
+    /// Ends it, and waits until the process that owned the device is gone, and so what
+    /// that had.
     pub fn stop(&mut self) {
+        let worker = self.processes().map(|(_, worker)| worker);
         self.program.kill();
+        if let Ok(worker) = worker {
+            let path = format!("/proc/{worker}");
+            let start = Instant::now();
+            while Path::new(&path).exists() && start.elapsed() < LONG {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
     }
 
     /// What it has warned of.
@@ -137,5 +146,11 @@ impl Manager {
                 Err(_) => std::thread::sleep(Duration::from_millis(50)),
             }
         }
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
