@@ -13,6 +13,7 @@ pub mod compare;
 pub mod compile;
 pub mod foreign;
 pub mod judge;
+pub mod manager;
 pub mod missing;
 pub mod opencl;
 pub mod process;

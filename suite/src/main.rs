@@ -143,7 +143,7 @@ struct ForeignArguments {
     #[arg(long, default_value = "")]
     commit: String,
     /// Only these variants, with commas between: no-check, default, verify,
-    /// prove-off, watch, shadow, shadow-checked, pages; of OpenCL programs:
+    /// prove-off, watch, shadow, shadow-checked, pages, tenant; of OpenCL programs:
     /// default, host-checker, device-checker.
     #[arg(long, value_delimiter = ',')]
     variants: Vec<String>,

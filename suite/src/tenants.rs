@@ -8,13 +8,14 @@
 
 use crate::case::{Case, Manifest};
 use crate::judge;
+use crate::manager::Manager;
 use crate::process::{self, Outcome};
 use crate::run::{absolute, in_front, in_parallel};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 /// File name of the list of programs that do not work as tenants.
 pub const LIST: &str = "not-as-tenants.txt";
@@ -89,7 +90,7 @@ pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<(Summary,
     let cases = manifest.cases.iter();
     let cases: Vec<_> = cases.filter(|case| case.name.contains(filter)).collect();
     ensure!(!cases.is_empty(), "no case matches the filter");
-    let manager = Manager::start(&options.ringfence)?;
+    let manager = Manager::start(&options.ringfence, "cpu")?;
     let one = |case: &&Case| {
         let start = |device: &[&str]| {
             let path = options.cases.join(&case.good.path);
@@ -223,67 +224,6 @@ fn parse_list(text: &str) -> Result<BTreeMap<String, String>> {
         ensure!(before.is_none(), "{name} is listed twice");
     }
     Ok(list)
-}
-
-/// A manager of the CPU device, which ends with this value.
-struct Manager {
-    child: Child,
-    folder: PathBuf,
-}
-
-/// How long a manager may take to start.
-const START: Duration = Duration::from_secs(30);
-
-impl Manager {
-    fn start(ringfence: &Path) -> Result<Manager> {
-        let folder = std::env::temp_dir().join(format!("ringfence-tenants-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)
-            .with_context(|| format!("failed to make {}", folder.display()))?;
-        let log = folder.join("log");
-        let errors = std::fs::File::create(&log)
-            .with_context(|| format!("failed to write {}", log.display()))?;
-        let child = Command::new(ringfence)
-            .args([
-                "manager",
-                "--device",
-                "cpu",
-                "--memory-per-tenant",
-                "1g",
-                "--socket",
-            ])
-            .arg(folder.join("socket"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(errors)
-            .spawn()
-            .with_context(|| format!("failed to start {}", ringfence.display()))?;
-        let mut manager = Manager { child, folder };
-        let begin = Instant::now();
-        // Tenants wait in its queue until it takes them.
-        while !manager.socket().exists() {
-            let ended = manager.child.try_wait()?;
-            if ended.is_some() || begin.elapsed() > START {
-                let said = std::fs::read_to_string(&log).unwrap_or_default();
-                bail!("the manager does not start: {}", said.trim());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(manager)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.join("socket")
-    }
-}
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        // Only what it left lies there.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
 }
 
 #[cfg(test)]

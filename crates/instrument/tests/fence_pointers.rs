@@ -292,6 +292,36 @@ fn other_pointers_are_accepted() {
 
 /// Text whose invariants take many walks is judged, or refused, in a time that is
 /// in proportion to it.
+/// An index that is 0 first, and then of any kind, by an instruction that stands further
+/// down: the first guess about it is too strong.
+#[test]
+fn what_stands_further_down_weakens_a_guess() {
+    let source = kernel(
+        "mov.u32 %r3, 0;\n\
+         L1:\n\
+         cvt.s64.s32 %rd4, %r3;\n\
+         setp.ne.s32 %p, %r2, 0;\n\
+         @%p bra L2;\n\
+         add.s32 %r1, %r1, 2;\n\
+         L2:\n\
+         shl.b64 %rd5, %rd4, 2;\n\
+         add.s64 %rd6, %rd1, %rd5;\n\
+         ld.global.u32 %r4, [%rd6];\n\
+         add.s32 %r3, %r1, 1;\n\
+         setp.lt.s32 %p, %r4, 7;\n\
+         @%p bra L1;\n",
+    );
+    for form in FORMS {
+        let text = fenced(&source, form);
+        assert!(text.contains("[%rd6];"), "{text}");
+    }
+    // With wider elements the address may be unaligned, and is no longer accepted.
+    let text = fenced(&source, FenceForm::Mask);
+    let wider = text.replace("ld.global.u32 %r4, [%rd6];", "ld.global.u64 %rd7, [%rd6];");
+    assert_ne!(text, wider);
+    assert!(verify_contained(&wider).is_err(), "{wider}");
+}
+
 #[test]
 fn long_chains_end() {
     let mut statements = String::new();

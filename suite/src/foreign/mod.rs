@@ -21,6 +21,7 @@ pub mod sizes;
 pub mod times;
 
 use crate::case::Api;
+use crate::manager::Manager;
 use anyhow::{Context, Result, ensure};
 use build::Compiler;
 use collection::Program;
@@ -140,6 +141,7 @@ impl Work {
                 limit: options.limit,
                 variants: options.variants.clone(),
                 repeats: options.repeats,
+                socket: None,
             },
             compiler,
         })
@@ -171,7 +173,15 @@ impl Work {
 /// There is no compiler, or files cannot be read or written. A program that
 /// does not build or differs is a row of the results.
 pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<Vec<Row>> {
-    let work = Work::begin(options)?;
+    let mut work = Work::begin(options)?;
+    let manager = match (options.api, options.device, work.runner.wants(run::TENANT)) {
+        (Api::Cuda, DeviceKind::Cpu, true) => Some("cpu"),
+        (Api::Cuda, DeviceKind::Gpu, true) => Some("gpu"),
+        _ => None,
+    };
+    let manager = manager.map(|device| Manager::start(&work.runner.ringfence, device));
+    let manager = manager.transpose()?;
+    work.runner.socket = manager.as_ref().map(Manager::socket);
     let results = work.out.join(RESULTS);
     let mut rows = read(&results)?;
     let known: BTreeSet<String> = rows.iter().map(|row| row.program.clone()).collect();

@@ -67,7 +67,15 @@ pub const VARIANTS: &[Variant] = &[
         name: "pages",
         options: &["--protect", "pages"],
     },
+    Variant {
+        name: TENANT,
+        options: &[],
+    },
 ];
+
+/// The variant in which a program is a tenant of a manager of the same device, with
+/// its kernels fenced and nothing checked.
+pub const TENANT: &str = "tenant";
 
 /// All variants of OpenCL programs: canaries, verified by whichever is faster,
 /// by the host and by the device.
@@ -103,6 +111,8 @@ pub struct Runner {
     pub variants: Vec<String>,
     /// How often a program repeats its work, at most.
     pub repeats: u64,
+    /// Where tenants connect.
+    pub socket: Option<PathBuf>,
 }
 
 /// How a run ended.
@@ -274,6 +284,11 @@ pub(super) struct Reference {
 }
 
 impl Runner {
+    /// Whether this variant is wanted.
+    pub fn wants(&self, variant: &str) -> bool {
+        self.variants.is_empty() || self.variants.iter().any(|name| name == variant)
+    }
+
     /// Runs the reference smaller and smaller until it ends in time and well.
     ///
     /// # Errors
@@ -435,6 +450,29 @@ impl Runner {
         Ok((outcome, report, end, log))
     }
 
+    /// Runs as a tenant, of which there is no report.
+    fn as_tenant(
+        &self,
+        socket: &Path,
+        built: &Built,
+        arguments: &[String],
+    ) -> Result<(Outcome, Value, End, String)> {
+        let log = built.scratch.join("tenant.log");
+        if log.exists() {
+            std::fs::remove_file(&log)?;
+        }
+        let runner = Runner {
+            device: DeviceKind::Tenant,
+            ..self.clone()
+        };
+        let options = ["--socket", &socket.display().to_string()];
+        let mut command = runner.under(&options, built, arguments, &log)?;
+        let outcome = process::run(&mut command, self.limit)?;
+        let end = End::of(&outcome);
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        Ok((outcome, Value::Null, end, log))
+    }
+
     /// A command that runs the program under Ringfence; its own words go to
     /// `log`.
     pub(super) fn under(
@@ -530,11 +568,12 @@ impl Runner {
             Api::OpenCl => OPENCL_VARIANTS,
         };
         for variant in variants {
-            let wanted =
-                self.variants.is_empty() || self.variants.iter().any(|name| name == variant.name);
+            let wanted = self.wants(variant.name);
             // On the CPU device that is the reference itself.
             let is_reference = !self.is_native() && variant.name == "no-check";
-            if !wanted || is_reference {
+            // Nobody has started a manager.
+            let has_no_place = variant.name == TENANT && self.socket.is_none();
+            if !wanted || is_reference || has_no_place {
                 continue;
             }
             let mut got = self.variant(variant, built, &arguments, &stdout, &stderr)?;
@@ -556,8 +595,10 @@ impl Runner {
         stdout: &Expected,
         stderr: &Expected,
     ) -> Result<VariantRow> {
-        let (outcome, report, end, log) =
-            self.reported(variant.name, variant.options, built, arguments, self.limit)?;
+        let (outcome, report, end, log) = match (variant.name, &self.socket) {
+            (TENANT, Some(socket)) => self.as_tenant(socket, built, arguments)?,
+            _ => self.reported(variant.name, variant.options, built, arguments, self.limit)?,
+        };
         Ok(VariantRow {
             variant: variant.name.into(),
             end,

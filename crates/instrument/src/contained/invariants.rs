@@ -11,9 +11,10 @@
 //! Which classes might hold is guessed, in a few walks over the body. What counts
 //! is the last walk: in it, what is read of a register is its invariant, and no
 //! instruction makes a value outside of it; accesses are judged in the same walk.
-//! Where a walk finds that an invariant does not hold, the register has none from
-//! then on, and another walk follows. A function whose walks do not end soon is
-//! refused.
+//! Where a walk finds that an invariant does not hold, the register has a weaker one
+//! from then on, or none, and another walk follows. (A guess may have been made before
+//! the instruction was seen that breaks it: what stands further down is executed before,
+//! in a loop.) A function whose walks do not end soon is refused.
 //!
 //! Names are those of registers only where the function declares the name once,
 //! outside of all inner scopes: of other registers nothing is known.
@@ -24,6 +25,8 @@ use rustc_hash::FxHashMap;
 
 /// Walks that guess.
 const GUESSES: u32 = 3;
+/// Walks, with these, behind which an invariant is weakened, and not dropped.
+const WEAKENING: u32 = 12;
 /// Walks in all.
 const WALKS: u32 = 24;
 /// Instructions among which one is sought that is executed before a read.
@@ -127,7 +130,10 @@ impl<'a> Invariants<'a> {
             if is_guess {
                 register.known = register.made;
             } else if register.known.join(register.made) != register.known {
-                register.known = Known::Nothing;
+                register.known = match self.walks <= WEAKENING {
+                    true => register.known.weaker(register.made),
+                    false => Known::Nothing,
+                };
             }
             // What no instruction of the text makes is not known.
             if is_last_guess && register.known == Known::Unseen {

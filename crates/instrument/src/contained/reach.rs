@@ -126,6 +126,21 @@ impl Known {
         }
     }
 
+    /// What may hold of a register of which this does not, because an instruction made that:
+    /// the least class that holds both, if it lacks no more than multiples. (Bounds might
+    /// grow in each walk.)
+    pub(super) fn weaker(self, made: Known) -> Known {
+        let joined = self.join(made);
+        let bounds = |known: Known| {
+            let between = known.near().or(known.offset());
+            between.map(|between| (between.least, between.most))
+        };
+        match bounds(joined) == bounds(self) {
+            true => joined,
+            false => Known::Nothing,
+        }
+    }
+
     /// The lower half of it, if that is the multiple of something.
     pub(super) fn low_half(self) -> Known {
         match self {
