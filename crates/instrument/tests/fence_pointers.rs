@@ -322,6 +322,55 @@ fn what_stands_further_down_weakens_a_guess() {
     assert!(verify_contained(&wider).is_err(), "{wider}");
 }
 
+/// A pointer into one of two constant variables, which moves.
+#[test]
+fn what_is_selected_from_constants_stays_in_them() {
+    let source = kernel(
+        "setp.ne.s32 %p, %r1, 0;\n\
+         mov.u64 %rd4, long; mov.u64 %rd5, short; selp.b64 %rd6, %rd5, %rd4, %p;\n\
+         L1:\n\
+         ld.const.u32 %r3, [%rd6+4];\n\
+         add.s64 %rd6, %rd6, 4;\n\
+         setp.ne.s32 %p, %r3, 0;\n\
+         @%p bra L1;\n\
+         st.global.u32 [%rd1], %r3;\n",
+    );
+    let variables = ".const .align 8 .b8 long[64];\n.const .align 4 .b8 short[24];\n";
+    let source = source.replace(".visible", &format!("{variables}.visible"));
+    for form in FORMS {
+        let text = fenced(&source, form);
+        let enemies = [
+            ("min.u64 %__rf_u, %__rf_u, 20;", ""),
+            (
+                "min.u64 %__rf_u, %__rf_u, 20;",
+                "min.u64 %__rf_u, %__rf_u, 21;",
+            ),
+            (
+                "add.s64 %__rf_u, %__rf_u, %__rf_f;",
+                "mov.u64 %__rf_u, %__rf_t;",
+            ),
+            ("selp.b64 %__rf_a0, %__rf_u,", "selp.b64 %__rf_a0, %__rf_t,"),
+            (
+                "selp.b64 %__rf_a0, %__rf_u, %__rf_a0,",
+                "selp.b64 %__rf_a0, %__rf_u, %__rf_t,",
+            ),
+        ];
+        for (old, new) in enemies {
+            assert!(text.contains(old), "no `{old}` in:\n{text}");
+            let altered = text.replacen(old, new, 1);
+            assert!(
+                verify_contained(&altered).is_err(),
+                "`{new}` is accepted:\n{altered}"
+            );
+        }
+    }
+    // A pointer that comes from elsewhere may be in any variable.
+    let elsewhere = source.replace("mov.u64 %rd5, short;", "ld.global.u64 %rd5, [%rd2];");
+    let error = fence(&elsewhere, FenceForm::Mask).unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("it is not known which variable"), "{said}");
+}
+
 #[test]
 fn long_chains_end() {
     let mut statements = String::new();

@@ -468,7 +468,11 @@ impl Runner {
         let options = ["--socket", &socket.display().to_string()];
         let mut command = runner.under(&options, built, arguments, &log)?;
         let outcome = process::run(&mut command, self.limit)?;
-        let end = End::of(&outcome);
+        // (As a shell says how a program was ended by a signal.)
+        let end = match End::of(&outcome) {
+            End::Code(code @ 129..=192) => End::Signal(code - 128),
+            end => end,
+        };
         let log = std::fs::read_to_string(&log).unwrap_or_default();
         Ok((outcome, Value::Null, end, log))
     }

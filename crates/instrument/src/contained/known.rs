@@ -413,6 +413,29 @@ impl<'a> Registers<'a> {
             ("mov.u64" | "mov.b64", [_, Name(a)]) if self.known(a) == Known::Frames => {
                 Some(Known::Frames)
             }
+            // Whichever of two variables it is.
+            ("selp.b64", [_, Name(a), Name(b), Name(_)]) => match (self.known(a), self.known(b)) {
+                (
+                    Known::InVariable {
+                        space,
+                        room,
+                        multiple,
+                        is_generic: false,
+                    },
+                    Known::InVariable {
+                        space: other_space,
+                        room: other_room,
+                        multiple: other_multiple,
+                        is_generic: false,
+                    },
+                ) if space == other_space => Some(Known::InVariable {
+                    space,
+                    room: room.min(other_room),
+                    multiple: multiple.min(other_multiple),
+                    is_generic: false,
+                }),
+                _ => None,
+            },
             _ => None,
         }
     }

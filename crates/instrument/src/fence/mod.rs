@@ -39,6 +39,7 @@ mod pointers;
 mod refuse;
 mod relocations;
 mod rewrite;
+mod selected;
 mod shared;
 mod text;
 mod unwritten;

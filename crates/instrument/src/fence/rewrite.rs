@@ -7,12 +7,14 @@ use super::looks::{self, Looks};
 use super::near::Near;
 use super::pointers::{Anchor, Pointers};
 use super::refuse::{self, Refusals};
+use super::selected;
 use super::shared::{Group, Groups};
 use super::text::{self, Accessed, Rows, Uses, Within, register as R};
 use super::{FenceCounts, FenceForm, FencedSite, FencedVariable, arguments, clear, unwritten};
 use crate::patch::{Patch, line};
 use analysis::{
-    Analysis, ModuleSymbols, Origin, Referent, Root, SymbolId, SymbolSpace, end_of_declarations,
+    Analysis, ModuleSymbols, Origin, Referent, Root, SymbolId, SymbolSpace, ValueId,
+    end_of_declarations,
 };
 use model::layout::fence::{EXTENT, FRAMES, HEADROOM, ROOM, STACK, retired};
 use ptx::table::{Access, Convergence, Effect, Extent, Info, Space, Width};
@@ -71,6 +73,8 @@ pub(super) enum Fence<'a> {
     Generic,
     Shared(SharedBase),
     Variable(Within<'a>),
+    /// In one of several variables.
+    OneOf(Vec<Within<'a>>),
 }
 
 /// What an address in shared memory is based on.
@@ -533,7 +537,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
             Fence::Global | Fence::Near(_) => &mut self.counts.global,
             Fence::Generic => &mut self.counts.generic,
             Fence::Shared(_) => &mut self.counts.shared,
-            Fence::Variable(_) => &mut self.counts.variable,
+            Fence::Variable(_) | Fence::OneOf(_) => &mut self.counts.variable,
         } += 1;
     }
 
@@ -586,7 +590,10 @@ impl<'a> Rewrite<'_, '_, 'a> {
             Space::Generic if self.is_global(body, origin) => Ok(body.global(base)),
             Space::Generic => Ok(Fence::Generic),
             Space::Local if body.is_merged => of_frames(body, accessed),
-            _ => self.of_variable(body, origin, accessed),
+            _ => {
+                let value = reference.map(|reference| reference.value);
+                self.of_variable(body, (value, origin), access.space, accessed)
+            }
         }
     }
 
@@ -663,29 +670,25 @@ impl<'a> Rewrite<'_, '_, 'a> {
     fn of_variable(
         &self,
         body: &Body<'_, '_, 'a>,
-        origin: Origin,
+        (value, origin): (Option<ValueId>, Origin),
+        space: Space,
         accessed: Accessed,
     ) -> Result<Fence<'a>, String> {
-        let unknown = || Err("it is not known which variable it is in".to_owned());
-        let Origin::Pointer { root, .. } = origin else {
-            return unknown();
+        let analysis = &body.analysis;
+        let root = match origin {
+            Origin::Pointer { root, .. } => analysis.provenance.root(root),
+            _ => None,
         };
-        let (Some(Root::Whole { symbol }) | Some(Root::Part { symbol, .. })) =
-            body.analysis.provenance.root(root)
-        else {
-            return unknown();
-        };
-        let symbol = body.analysis.code.symbols[symbol.0 as usize];
-        let Some(size) = symbol.size.filter(|size| *size >= accessed.bytes) else {
-            return Err(format!("it leaves `{}`", symbol.name));
-        };
-        if symbol.alignment < accessed.alignment {
-            return Err(format!("`{}` is less aligned than the access", symbol.name));
+        if let Some(Root::Whole { symbol } | Root::Part { symbol, .. }) = root {
+            return Ok(Fence::Variable(within(body, symbol, accessed)?));
         }
-        Ok(Fence::Variable(Within {
-            name: symbol.name,
-            size,
-        }))
+        let selected = value.and_then(|value| selected::constants(analysis, value));
+        let Some(selected) = selected.filter(|_| space == Space::Const) else {
+            return Err("it is not known which variable it is in".to_owned());
+        };
+        let all = selected.into_iter();
+        let all = all.map(|symbol| within(body, symbol, accessed));
+        all.collect::<Result<_, _>>().map(Fence::OneOf)
     }
 
     /// Appends a fence; returns the text that replaces the operand, if it
@@ -749,8 +752,32 @@ impl<'a> Rewrite<'_, '_, 'a> {
                 text::variable(*within, R::WIDE, &own, accessed, out);
                 Some(format!("[{own}]"))
             }
+            Fence::OneOf(all) => {
+                line!(out, "add.s64 {}, {base}, {offset};", R::WIDE);
+                text::one_of(all, R::WIDE, &own, accessed, out);
+                Some(format!("[{own}]"))
+            }
         }
     }
+}
+
+/// A variable that an access is to stay in.
+fn within<'a>(
+    body: &Body<'_, '_, 'a>,
+    symbol: SymbolId,
+    accessed: Accessed,
+) -> Result<Within<'a>, String> {
+    let symbol = body.analysis.code.symbols[symbol.0 as usize];
+    let Some(size) = symbol.size.filter(|size| *size >= accessed.bytes) else {
+        return Err(format!("it leaves `{}`", symbol.name));
+    };
+    if symbol.alignment < accessed.alignment {
+        return Err(format!("`{}` is less aligned than the access", symbol.name));
+    }
+    Ok(Within {
+        name: symbol.name,
+        size,
+    })
 }
 
 /// Forces an address in shared memory into what the block has.

@@ -372,6 +372,32 @@ pub(super) fn variable(
     line!(out, "add.s64 {to}, {to}, {};", register::VARIABLE);
 }
 
+/// Forces an address into that of several variables which it is in, or else into the first:
+/// from the register `from` to `to`.
+pub(super) fn one_of(
+    all: &[Within<'_>],
+    from: &str,
+    to: &str,
+    accessed: Accessed,
+    out: &mut String,
+) {
+    let Some((first, others)) = all.split_first() else {
+        return;
+    };
+    variable(*first, from, to, accessed, out);
+    for other in others {
+        variable(*other, from, OTHER, accessed, out);
+        line!(out, "sub.s64 {0}, {from}, {0};", register::VARIABLE);
+        line!(
+            out,
+            "setp.le.u64 {INSIDE}, {}, {};",
+            register::VARIABLE,
+            other.size - accessed.bytes
+        );
+        line!(out, "selp.b64 {to}, {OTHER}, {to}, {INSIDE};");
+    }
+}
+
 /// An address that may lie in any space, in [`WIDE`]: where it lies in shared
 /// memory, or in a frame if there is one, it is forced into that, else into the
 /// partition.
