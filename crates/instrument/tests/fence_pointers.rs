@@ -322,6 +322,30 @@ fn what_stands_further_down_weakens_a_guess() {
     assert!(verify_contained(&wider).is_err(), "{wider}");
 }
 
+/// Two pointers into the frame of a kernel that change places, as lists do that are read
+/// and written in turn.
+#[test]
+fn what_changes_places_in_a_frame_stays_in_it() {
+    let source = kernel(
+        ".local .align 8 .b8 frame[64];\n\
+         mov.u64 %rd4, frame; add.s64 %rd5, %rd4, 32;\n\
+         st.local.u32 [frame], %r1; st.local.u32 [frame+32], %r1;\n\
+         L1:\n\
+         mov.u64 %rd6, %rd4; mov.u64 %rd4, %rd5; mov.u64 %rd5, %rd6;\n\
+         ld.local.u32 %r3, [%rd4+4];\n\
+         st.local.u32 [%rd5], %r3;\n\
+         setp.ne.s32 %p, %r3, 0;\n\
+         @%p bra L1;\n\
+         st.global.u32 [%rd1], %r3;\n",
+    );
+    for form in FORMS {
+        let text = fenced(&source, form);
+        let bound = "min.u64 %__rf_a0, %__rf_a0, 60;";
+        assert!(text.contains(bound), "{text}");
+        assert!(verify_contained(&text.replacen(bound, "", 1)).is_err());
+    }
+}
+
 /// A pointer into one of two constant variables, which moves.
 #[test]
 fn what_is_selected_from_constants_stays_in_them() {

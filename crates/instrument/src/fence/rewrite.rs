@@ -682,6 +682,15 @@ impl<'a> Rewrite<'_, '_, 'a> {
         if let Some(Root::Whole { symbol } | Root::Part { symbol, .. }) = root {
             return Ok(Fence::Variable(within(body, symbol, accessed)?));
         }
+        // A kernel has no local memory but its own frame, which is one variable.
+        let code = &analysis.code;
+        if let Some(frame) = body.frame.filter(|_| code.function.is_entry)
+            && space == Space::Local
+            && let Some(at) = code.symbols.iter().position(|one| one.name == frame.name)
+        {
+            let symbol = SymbolId(at as u32);
+            return Ok(Fence::Variable(within(body, symbol, accessed)?));
+        }
         let selected = value.and_then(|value| selected::constants(analysis, value));
         let Some(selected) = selected.filter(|_| space == Space::Const) else {
             return Err("it is not known which variable it is in".to_owned());
