@@ -20,6 +20,7 @@ mod pages;
 mod planted;
 mod plots;
 mod protections;
+mod resources;
 mod shadow;
 mod shadow_study;
 mod sharing;
@@ -57,6 +58,8 @@ enum Bench {
     Planted(planted::Planted),
     /// What each protection costs.
     Protections(options::Options),
+    /// Registers and spills that fences take, as ptxas says.
+    Resources(resources::Resources),
     /// What shadow memory costs.
     Shadow(options::Options),
     /// What the parts of checks against shadow memory cost (GASan's figures).
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Bench::Pages(pages) => pages::measure(&pages),
         Bench::Planted(planted) => planted::measure(&planted),
         Bench::Protections(options) => protections::measure(&options),
+        Bench::Resources(options) => resources::measure(&options),
         Bench::Shadow(options) => shadow::measure(&options),
         Bench::ShadowStudy(study) => shadow_study::measure(&study),
         Bench::Opencl(options) => opencl::measure(&options),

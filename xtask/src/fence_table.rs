@@ -100,6 +100,50 @@ pub(crate) fn fenced(results: &Value) -> Result<String> {
     Ok(out)
 }
 
+/// The table of registers and spills, from `fence-resources.json`.
+///
+/// # Errors
+///
+/// The results lack a number.
+pub(crate) fn resources(results: &Value) -> Result<String> {
+    let mut out = String::from(
+        "| PTX | level | kernels | registers, native | fenced | ratio | warps that fit, native | fenced | kernels with \
+         fewer | that spill, native | fenced |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | \
+         ---: |\n",
+    );
+    let mut line = |name: &str, level: &str, prefix: &str, of: &Value| -> Result<()> {
+        let number = |key: &str| number(of, &format!("{prefix}{key}"));
+        let _ = writeln!(
+            out,
+            "| {name} | {level} | {} | {:.1} | {:.1} | {:.3} | {:.1} | {:.1} | {} | {} | {} |",
+            number("kernels")?,
+            number("registers_native")?,
+            number("registers_fenced")?,
+            number("registers_ratio")?,
+            number("warps_native")?,
+            number("warps_fenced")?,
+            number("fewer_warps")?,
+            number("spill_native")?,
+            number("spill_fenced")?,
+        );
+        Ok(())
+    };
+    for row in rows(results)? {
+        let folder = row["folder"].as_str().context("a row without a folder")?;
+        line(folder, &format!("-O{}", row["level"]), "", row)?;
+    }
+    for level in ["0", "3"] {
+        let prefix = format!("o{level}_");
+        line(
+            "**all**",
+            &format!("-O{level}"),
+            &prefix,
+            &results["summary"],
+        )?;
+    }
+    Ok(out)
+}
+
 fn spilled(registers: f64, local: f64) -> String {
     if local > 0.0 {
         format!("{registers} + {local} bytes")
@@ -110,7 +154,35 @@ fn spilled(registers: f64, local: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::gpu_fence;
+    use super::{gpu_fence, resources};
+
+    #[test]
+    fn each_level_has_a_line() {
+        let mut results = serde_json::json!({"summary": {}, "rows": []});
+        let names = [
+            "kernels",
+            "registers_native",
+            "registers_fenced",
+            "registers_ratio",
+            "warps_native",
+            "warps_fenced",
+            "fewer_warps",
+            "spill_native",
+            "spill_fenced",
+        ];
+        for (at, name) in names.iter().enumerate() {
+            for level in [0, 3] {
+                results["summary"][format!("o{level}_{name}")] = (at + level).into();
+            }
+        }
+        let table = resources(&results).unwrap();
+        assert!(
+            table.contains("| **all** | -O3 | 3 | 4.0 | 5.0 | 6.000 | 7.0 | 8.0 | 9 | 10 | 11 |"),
+            "{table}"
+        );
+        results["summary"]["o0_kernels"] = serde_json::Value::Null;
+        assert!(resources(&results).is_err());
+    }
 
     #[test]
     fn each_form_has_columns() {

@@ -31,6 +31,13 @@ pub fn run_all() -> Result<()> {
         .arg(&corpora)
         .arg("--json")
         .arg(results.join("fenced.json")))?;
+    run(command(&bench, ["resources", "--commit", &commit])
+        .arg("--ptx")
+        .arg(&corpora)
+        .arg("--ptxas")
+        .arg(toolchain::cuda().program("ptxas"))
+        .arg("--json")
+        .arg(results.join("fence-resources.json")))?;
     let cases = target().join("suite-opencl");
     build::opencl_cases(&cases)?;
     let built = build::all()?;

@@ -106,6 +106,7 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "gpu-sharing" => sharing_table::gpu_sharing(results)?,
         "gpu-calls" => sharing_table::gpu_calls(results)?,
         "fenced" => fence_table::fenced(results)?,
+        "fence-resources" => fence_table::resources(results)?,
         "isolation-cpu" | "isolation-gpu" => isolation_table::isolation(results)?,
         "soak-cpu" | "soak-gpu" => soak_table::soak(results)?,
         "gpu-canary" => gpu_canary(results)?,
