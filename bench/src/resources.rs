@@ -278,7 +278,7 @@ ptxas info    : Function properties for called
         let pairs = [
             Pair {
                 native: taken(32, 0),
-                fenced: taken(64, 0),
+                fenced: taken(40, 0),
             },
             Pair {
                 native: taken(128, 0),
@@ -287,9 +287,9 @@ ptxas info    : Function properties for called
         ];
         let numbers = numbers("o3_", &pairs);
         assert_eq!(numbers["o3_kernels"], 2);
-        assert_eq!(numbers["o3_registers_ratio"], 1.4142);
+        assert_eq!(numbers["o3_registers_ratio"], 1.118);
         assert_eq!(numbers["o3_warps_native"], 40.0);
-        assert_eq!(numbers["o3_warps_fenced"], 24.0);
+        assert_eq!(numbers["o3_warps_fenced"], 33.5);
         assert_eq!(numbers["o3_fewer_warps"], 1);
         assert_eq!(
             (&numbers["o3_spill_native"], &numbers["o3_spill_fenced"]),
