@@ -209,8 +209,8 @@ pub fn device_or_processor(is_on_gpu: bool) -> (String, String) {
     }
 }
 
-/// MiB that are in use of the GPU that programs take: the first one of those in
-/// `CUDA_VISIBLE_DEVICES`, else of all.
+/// MiB in use on the GPU that programs run on: the first of `CUDA_VISIBLE_DEVICES`, else
+/// of all.
 ///
 /// # Errors
 ///

@@ -207,7 +207,7 @@ pub fn sessions(bench: &Bench<'_>, _neighbour: &mut Neighbour) -> Result<Made> {
         Request::TYPES,
         by_type.keys()
     );
-    let wanted = bench.options.messages.unwrap_or(1000);
+    let wanted = bench.options.messages();
     let socket = bench.manager.socket();
     let nth = bench.fuzzed.replace(bench.fuzzed.get() + 1);
     let mut fuzz = Fuzz {

@@ -103,6 +103,11 @@ impl Isolation {
             .unwrap_or(if self.is_on_gpu() { 1 } else { 30 })
     }
 
+    /// Messages of each type that must reach the manager.
+    fn messages(&self) -> u64 {
+        self.messages.unwrap_or(1000)
+    }
+
     /// What counts as a stall in the control of an attack that does not end: a
     /// round takes some hundredths of a second on a GPU.
     fn control_stall(&self) -> Duration {

@@ -101,8 +101,9 @@ pub fn measure(mut soak: Soak) -> Result<()> {
             .map(|_| attacks[random.below(attacks.len())])
             .collect();
         let number = shifts.len() + 1;
-        let is_over = || number > 1 && start.elapsed() >= time;
-        let plan = (chosen.as_slice(), &is_over as &dyn Fn() -> bool);
+        // (The first one is whole.)
+        let end = (number > 1).then_some(start + time);
+        let plan = (chosen.as_slice(), end);
         let shift = bench.shift(number, soak.tenants - 1, plan, &mut random)?;
         for attack in &chosen[..shift.attacks] {
             *made_of.entry(attack.class).or_insert(0) += 1;
@@ -128,13 +129,13 @@ pub fn measure(mut soak: Soak) -> Result<()> {
 }
 
 impl Bench<'_> {
-    /// The shift with this number, with so many neighbours: its attacks, and whether no
-    /// further one begins.
+    /// The shift with this number, with so many neighbours: its attacks, of which none
+    /// begins after the end.
     fn shift(
         &mut self,
         number: usize,
         neighbours: usize,
-        (attacks, is_over): (&[&Attack], &dyn Fn() -> bool),
+        (attacks, end): (&[&Attack], Option<Instant>),
         random: &mut Random,
     ) -> Result<Shift> {
         let mut beside: Vec<Neighbour> = (0..neighbours)
@@ -166,7 +167,7 @@ impl Bench<'_> {
                     harm.push(format!("neighbour {} stands still after {name}", place + 1));
                 }
             }
-            if !harm.is_empty() || is_over() {
+            if !harm.is_empty() || end.is_some_and(|end| Instant::now() >= end) {
                 break;
             }
         }

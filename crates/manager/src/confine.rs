@@ -92,11 +92,12 @@ const OF_DEVICE: [i64; 30] = [
     libc::SYS_getgid,
     libc::SYS_getegid,
     libc::SYS_sysinfo,
+    // Of the sockets of slices.
     libc::SYS_bind,
     libc::SYS_listen,
 ];
 
-/// Those about files; which ones, Landlock says.
+/// Those about files. Landlock decides which files.
 const FILES: [i64; 27] = [
     libc::SYS_openat,
     libc::SYS_newfstatat,
@@ -129,24 +130,19 @@ const FILES: [i64; 27] = [
 ];
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type Built<T> = std::result::Result<T, BackendError>;
 
 /// That the low half of an argument compares so with a value.
-fn when(
-    argument: u8,
-    operation: SeccompCmpOp,
-    value: i32,
-) -> std::result::Result<SeccompCondition, BackendError> {
+fn when(argument: u8, operation: SeccompCmpOp, value: i32) -> Built<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operation, value as u64)
 }
 
 /// That a mapping is no code.
-fn is_data() -> std::result::Result<SeccompCondition, BackendError> {
+fn is_data() -> Built<SeccompCondition> {
     when(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)
 }
 
-fn rule(
-    conditions: impl IntoIterator<Item = SeccompCondition>,
-) -> std::result::Result<SeccompRule, BackendError> {
+fn rule(conditions: impl IntoIterator<Item = SeccompCondition>) -> Built<SeccompRule> {
     SeccompRule::new(conditions.into_iter().collect())
 }
 
@@ -155,7 +151,7 @@ fn without_conditions(calls: &[i64]) -> Rules {
 }
 
 /// For computing. An abort sends this process a signal, which says why it ended.
-fn computing() -> std::result::Result<Rules, BackendError> {
+fn computing() -> Built<Rules> {
     let mut rules = without_conditions(&COMPUTING);
     let own = rustix::process::getpid().as_raw_pid();
     let is_own = when(0, SeccompCmpOp::Eq, own)?;
@@ -165,21 +161,17 @@ fn computing() -> std::result::Result<Rules, BackendError> {
 
 /// Allows these calls, and lets others fail: a C library tries some that it can do
 /// without.
-fn only(rules: Rules) -> std::result::Result<BpfProgram, BackendError> {
+fn only(rules: Rules) -> Built<BpfProgram> {
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     filter(rules, refused, SeccompAction::Allow)
 }
 
-fn filter(
-    rules: Rules,
-    others: SeccompAction,
-    matched: SeccompAction,
-) -> std::result::Result<BpfProgram, BackendError> {
+fn filter(rules: Rules, others: SeccompAction, matched: SeccompAction) -> Built<BpfProgram> {
     let architecture = std::env::consts::ARCH.try_into()?;
     SeccompFilter::new(rules, others, matched, architecture)?.try_into()
 }
 
-fn apply(filter: std::result::Result<BpfProgram, BackendError>) -> Result<()> {
+fn apply(filter: Built<BpfProgram>) -> Result<()> {
     let filter = filter.map_err(Error::other)?;
     seccompiler::apply_filter_all_threads(&filter).map_err(Error::other)
 }
@@ -194,7 +186,7 @@ pub(crate) fn compiler(socket: RawFd) -> Result<()> {
     apply(for_compiler(socket))
 }
 
-fn for_compiler(socket: RawFd) -> std::result::Result<BpfProgram, BackendError> {
+fn for_compiler(socket: RawFd) -> Built<BpfProgram> {
     let mut rules = computing()?;
     let anonymous = libc::MAP_ANONYMOUS;
     let is_memory = when(3, SeccompCmpOp::MaskedEq(anonymous as u64), anonymous)?;
@@ -222,7 +214,7 @@ pub(crate) fn device() -> Result<()> {
     apply(for_device())
 }
 
-fn for_device() -> std::result::Result<BpfProgram, BackendError> {
+fn for_device() -> Built<BpfProgram> {
     let mut rules = computing()?;
     rules.extend(without_conditions(&TRANSFERS));
     rules.extend(without_conditions(&OF_DEVICE));

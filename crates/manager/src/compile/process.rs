@@ -95,11 +95,16 @@ pub(super) fn start(worker: &Worker, task: &Task) -> std::io::Result<(Child, Uni
     match wire::write(&mut socket, task, &[]) {
         Ok(()) => Ok((child, socket)),
         Err(error) => {
-            let _ = child.kill();
-            let _ = child.wait();
+            end(&mut child);
             Err(error)
         }
     }
+}
+
+/// Ends a worker, which may have ended.
+pub(super) fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 impl Process {

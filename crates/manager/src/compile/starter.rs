@@ -1,12 +1,12 @@
 //! Who starts workers: this process, or its supervisor on its behalf. A process that
 //! has given up starting programs (`confine`) has the supervisor for it.
 //!
-//! The supervisor believes nothing: it starts only what the manager's own options
+//! What asks may have been taken over. So the supervisor starts only what the manager's own options
 //! name, no more at a time than they allow, and of tasks that keep their system
 //! calls only the one for the manager's own driver.
 
 use super::CompileLimits;
-use super::process::{Worker, start};
+use super::process::{Worker, end, start};
 use super::wire::{self, Longest};
 use super::worker::Task;
 use crate::descriptors;
@@ -131,11 +131,6 @@ impl Drop for Started {
     }
 }
 
-fn end(child: &mut Child) {
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
 fn ask(line: &mut UnixStream, request: &Request) -> Result<Option<i32>> {
     wire::write(line, request, &[])?;
     let (reply, _) = wire::read::<Reply>(line, LONGEST)?;
@@ -162,7 +157,7 @@ impl Allowed<'_> {
 /// Does what the other end asks for, until it is gone; then the workers go, too.
 pub(crate) fn serve(allowed: &Allowed<'_>, mut line: UnixStream) {
     let mut running = BTreeMap::new();
-    // (It is gone, or not in its right mind.)
+    // (Else the other end is closed, or what came is no request.)
     while let Ok((request, _)) = wire::read::<Request>(&mut line, LONGEST) {
         if answer(allowed, &mut line, &mut running, &request).is_err() {
             break;
